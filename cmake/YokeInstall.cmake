@@ -37,7 +37,7 @@ if(TARGET yoke_runtime AND TARGET yoke_frontend)
   # The guide for embedders, next to the guide for authors of backends.
   install(FILES ${PROJECT_SOURCE_DIR}/frontends/guide/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development
     RENAME embedders.md)
-  foreach(page runtimes programs training steps errors plugins)
+  foreach(page runtimes programs modules training steps errors plugins)
     install(FILES ${PROJECT_SOURCE_DIR}/frontends/guide/${page}.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT development)
   endforeach()
   # The conformance kit loads plugins through libyoke.

@@ -84,8 +84,8 @@ void lstm_step(benchmark::State& state) {
   runtime.plugin_dirs = {YOKE_BENCH_PLUGIN_DIR};
   runtime.search_environment = false;
   options.runtime = std::make_shared<Runtime>(runtime);
-  const nn::Module lstm = nn::lstm(kWidth, {.name = "lstm"});
-  const nn::Module head = nn::linear(kClasses, {.name = "head"});
+  const nn::Module lstm = nn::named("lstm", nn::lstm(kWidth));
+  const nn::Module head = nn::named("head", nn::linear(kClasses));
   const Values x = inputs();
   const std::vector<std::int32_t> y = labels();
   data_parallel(

@@ -59,6 +59,65 @@ def attention(o, q, k, v, mask=None):
     return y.transpose(1, 2)
 
 
+def lstm(o, x, w_in, w_state, bias):
+    zero = x.new_zeros(1, x.shape[0], w_state.shape[1])
+    return torch._VF.lstm(x, (zero, zero), [w_in, w_state, bias, torch.zeros_like(bias)], True, 1, 0.0, False, False,
+                          True)[0]
+
+
+def gru(o, x, *weights):
+    zero = x.new_zeros(1, x.shape[0], weights[1].shape[1])
+    return torch._VF.gru(x, zero, list(weights), True, 1, 0.0, False, False, True)[0]
+
+
+def causal_mask(length):
+    return torch.ones(length, length, dtype=torch.bool).triu(1)
+
+
+def attention_weights(name, weights, is_joined=True):  # query, key, value, output: weight and bias
+    given = {"in_proj_bias": torch.cat(weights[1:6:2]), "out_proj.weight": weights[6], "out_proj.bias": weights[7]}
+    if is_joined:
+        given["in_proj_weight"] = torch.cat(weights[0:6:2])
+    else:
+        given.update(zip(("q_proj_weight", "k_proj_weight", "v_proj_weight"), weights[0:6:2]))
+    return {name + own: weight for own, weight in given.items()}
+
+
+def multi_head_attention(o, x, context, lengths, *weights):
+    width, others = x.shape[-1], context.shape[-1]
+    layer = torch.nn.MultiheadAttention(width, o["heads"], batch_first=True, kdim=others, vdim=others, dtype=x.dtype)
+    blocked = torch.arange(context.shape[1])[None, :] >= lengths[:, None]
+    return torch.func.functional_call(layer, attention_weights("", weights, width == others), (x, context, context),
+                                      {"key_padding_mask": blocked, "need_weights": False})[0]
+
+
+def pairs(names, weights):
+    return {name + end: weight for name, *both in zip(names, weights[::2], weights[1::2])
+            for end, weight in zip((".weight", ".bias"), both)}
+
+
+def encoder_block(o, x, *w):
+    layer = torch.nn.TransformerEncoderLayer(x.shape[-1], o["heads"], o["hidden"], 0.0, batch_first=True,
+                                             norm_first=o["norm_first"], dtype=x.dtype)
+    given = {**pairs(["norm1"], w[:2]), **attention_weights("self_attn.", w[2:10]),
+             **pairs(["norm2", "linear1", "linear2"], w[10:])}
+    return torch.func.functional_call(layer, given, (x,), {"src_mask": causal_mask(x.shape[1])})
+
+
+def decoder_block(o, x, memory, *w):
+    layer = torch.nn.TransformerDecoderLayer(x.shape[-1], o["heads"], o["hidden"], 0.0, batch_first=True,
+                                             norm_first=o["norm_first"], dtype=x.dtype)
+    given = {**pairs(["norm1"], w[:2]), **attention_weights("self_attn.", w[2:10]), **pairs(["norm2"], w[10:12]),
+             **attention_weights("multihead_attn.", w[12:20]), **pairs(["norm3", "linear1", "linear2"], w[20:])}
+    return torch.func.functional_call(layer, given, (x, memory), {"tgt_mask": causal_mask(x.shape[1])})
+
+
+def running_statistics(o, x, mean, variance):
+    mean, variance = mean.clone(), variance.clone()
+    F.batch_norm(first(x), mean, variance, training=True, momentum=o["momentum"])
+    return torch.stack([mean, variance])
+
+
 FUNCTIONS = {
     "conv": conv,
     "conv_transpose": conv_transpose,
@@ -81,6 +140,12 @@ FUNCTIONS = {
     "gelu_tanh": lambda o, x: F.gelu(x, approximate="tanh"),
     "silu": lambda o, x: F.silu(x),
     "softplus": lambda o, x: F.softplus(x),
+    "lstm": lstm,
+    "gru": gru,
+    "multi_head_attention": multi_head_attention,
+    "encoder_block": encoder_block,
+    "decoder_block": decoder_block,
+    "running_statistics": running_statistics,
     "leaky_relu": lambda o, x: F.leaky_relu(x, 0.2),
 }
 TOLERANCE = 1e-10  # relative to the largest element, and to 1
@@ -105,7 +170,7 @@ def main():
             inputs[int(key[1:])].requires_grad_(True)
         output = FUNCTIONS[call["function"]](call["options"], *inputs)
         found = {"y": difference(arrays["y"], output.detach().numpy())}
-        if found["y"] is None:
+        if found["y"] is None and gradients:
             output.backward(torch.from_numpy(arrays["dy"]))
             for key in gradients:
                 found[key] = difference(arrays[key], inputs[int(key[1:])].grad.numpy())

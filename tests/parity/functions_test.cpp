@@ -260,6 +260,88 @@ Call single_call(Random& random, const Function& function) {
   return {Json::object(), {x}, 1, function(x)};
 }
 
+// A call of a layer that has been applied to `inputs`: gives its parameters values, and adds them to the inputs.
+template <class M>
+Call layer_call(Random& random, const Json& options, std::vector<Tensor> inputs, std::size_t differentiable,
+                const M& layer, const Tensor& output) {
+  for (const Parameter& parameter : nn::parameters(layer)) {
+    const Tensor values = random.floats(parameter.dims(), -1, 1);
+    parameter.set_values(values.host_bytes());
+    inputs.push_back(parameter.tensor());
+  }
+  return {options, inputs, differentiable, in_mode(output, Mode::kTrain)};
+}
+
+template <class M>
+Call recurrent_call(Random& random, const M& layer) {
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 4), random.size(1, 4)});
+  const Tensor y = layer(x);
+  return layer_call(random, Json::object(), {x}, 1 + nn::parameters(layer).size(), layer, y);
+}
+
+Call multi_head_attention_call(Random& random) {
+  const std::uint64_t heads = random.size(1, 3);
+  const std::uint64_t width = heads * random.size(1, 3);
+  const std::uint64_t batch = random.size(1, 3);
+  const Tensor x = random.floats({batch, random.size(1, 5), width});
+  const Tensor context = random.floats({batch, random.size(1, 5), random.flag() ? width : width + 1});
+  const std::uint64_t keys = context.dims()[1];
+  const Tensor lengths = tensor<std::int64_t>(
+      std::vector<std::int64_t>(batch, static_cast<std::int64_t>(random.size(1, keys))), {batch});
+  const auto layer = nn::multi_head_attention(width, heads, {.type = Type::kF64});
+  const Tensor y = layer(x, context, nn::padding_mask(lengths, keys));
+  return layer_call(random, {{"heads", heads}}, {x, context, lengths}, 2, layer, y);
+}
+
+nn::BlockOptions block_options(Random& random, Json& options) {
+  nn::BlockOptions block{.hidden = random.size(1, 6), .dropout = 0, .norm_first = random.flag()};
+  block.norm = [] { return nn::layer_norm({.type = Type::kF64}); };
+  block.attention = {.causal = true, .type = Type::kF64};
+  block.linear = {.type = Type::kF64};
+  options = {{"heads", 2}, {"hidden", block.hidden}, {"norm_first", block.norm_first}};
+  return block;
+}
+
+Call encoder_block_call(Random& random) {
+  Json options;
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 4), 4});
+  const auto layer = nn::encoder_block(4, 2, block_options(random, options));
+  const Tensor y = layer(x);
+  return layer_call(random, options, {x}, 17, layer, y);
+}
+
+Call decoder_block_call(Random& random) {
+  Json options;
+  const std::uint64_t batch = random.size(1, 3);
+  const Tensor x = random.floats({batch, random.size(1, 4), 4});
+  const Tensor memory = random.floats({batch, random.size(1, 4), 4});
+  const auto layer = nn::decoder_block(4, 2, block_options(random, options));
+  const Tensor y = layer(x, memory);
+  return layer_call(random, options, {x, memory}, 28, layer, y);
+}
+
+Call running_statistics_call(Random& random) {
+  Dims dims{random.size(2, 4), random.size(1, 4), random.size(1, 3)};
+  const Tensor x = random.floats(dims);
+  const auto layer = nn::batch_norm({.momentum = 0.3, .affine = false, .type = Type::kF64});
+  const Tensor y = layer(x);
+  std::vector<Tensor> inputs = {x};
+  for (const Parameter& state : nn::states(layer)) {
+    state.set_values(random.floats({dims[2]}, 0.5, 2).host_bytes());
+    inputs.push_back(state.tensor());
+  }
+  const InMode train = in_mode(std::span(&y, 1), Mode::kTrain);
+  std::vector<Tensor> next;
+  for (const Tensor& state : {inputs[1], inputs[2]}) {
+    for (const Update& update : train.updates) {
+      if (update.leaf.is(state)) {
+        next.push_back(update.value);
+      }
+    }
+  }
+  return {{{"momentum", 0.3}}, inputs, 0, stack(next)};
+}
+
 struct Named {
   const char* name;
   Call (*make)(Random&);
@@ -287,6 +369,12 @@ const Named kFunctions[] = {
      [](Random& r) {
        return pair_call(r, Json::object(), 0.1, [](auto& a, auto& b) { return kl_divergence(a, b); });
      }},
+    {"lstm", [](Random& r) { return recurrent_call(r, nn::lstm(r.size(1, 4), {.type = Type::kF64})); }},
+    {"gru", [](Random& r) { return recurrent_call(r, nn::gru(r.size(1, 4), {.type = Type::kF64})); }},
+    {"multi_head_attention", multi_head_attention_call},
+    {"encoder_block", encoder_block_call},
+    {"decoder_block", decoder_block_call},
+    {"running_statistics", running_statistics_call},
     {"gelu_tanh", [](Random& r) { return single_call(r, [](auto& x) { return gelu_tanh(x); }); }},
     {"silu", [](Random& r) { return single_call(r, [](auto& x) { return silu(x); }); }},
     {"softplus", [](Random& r) { return single_call(r, [](auto& x) { return softplus(x); }); }},

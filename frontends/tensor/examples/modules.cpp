@@ -11,9 +11,9 @@ namespace {
 
 using yoke::Tensor;
 
-const auto kTrunk = yoke::nn::sequential(yoke::nn::linear(8, {.name = "trunk"}), yoke::nn::tanh());
-const auto kCube = yoke::nn::linear(1, {.name = "cube"});
-const auto kSquare = yoke::nn::linear(1, {.name = "square"});
+const auto kTrunk = yoke::nn::named("trunk", yoke::nn::sequential(yoke::nn::linear(8), yoke::nn::tanh()));
+const auto kCube = yoke::nn::named("cube", yoke::nn::linear(1));
+const auto kSquare = yoke::nn::named("square", yoke::nn::linear(1));
 
 Tensor loss_of(const std::vector<float>& rows, bool uses_square) {
   const Tensor x = yoke::tensor(rows, {rows.size(), 1}) * 0.2F;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/evaluation.cpp: means of metrics over a data set, computed on all shards.
-#include <yoke/nn.h>
+#include <yoke/mode.h>
 #include <yoke/ops.h>
 
 #include <array>
@@ -24,7 +24,8 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
     dims[0] = plan.part_rows(k);
     return plan.batch_of(placeholder(name, data.type(), dims), k, is_tail);
   };
-  const std::vector<Tensor> metrics = metrics_of(batch("inputs", inputs), batch("targets", targets));
+  const std::vector<Tensor> metrics =
+      in_mode(metrics_of(batch("inputs", inputs), batch("targets", targets)), Mode::kEval).values;
   metric_count = metrics.size();
   const auto rows = static_cast<double>(is_tail ? plan.tail[k] : plan.rows[k]);
   std::vector<Update> updates;
@@ -112,7 +113,6 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
 }
 
 void Trainer::Impl::prepare_evaluation(Evaluation::Impl& made) {
-  const nn::ModeScope evaluating(nn::Mode::kEval);
   Evaluation::Impl::Parts parts;
   const std::uint64_t total = made.inputs.dims()[0];
   parts.plan =

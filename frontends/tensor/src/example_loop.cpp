@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/example_loop.cpp: the example of a whole training loop.
 #include <yoke/example_loop.h>
-#include <yoke/nn.h>
+#include <yoke/mode.h>
 #include <yoke/ops.h>
 #include <yoke/train_helpers.h>
 
@@ -57,8 +57,7 @@ std::function<std::vector<double>(const Tensor&)> inference(
   const std::string name = options.backend_name.substr(0, options.backend_name.find_first_of(":,"));
   const auto stream = Stream::create(options.runtime->backend(name)->open_device(0, options.device_options));
   return [stream, model](const Tensor& rows) {
-    const nn::ModeScope evaluating(nn::Mode::kEval);
-    return forward_and_forget(stream, model(rows));
+    return forward_and_forget(stream, in_mode(model(rows), Mode::kEval));
   };
 }
 
@@ -112,8 +111,7 @@ ExampleResult example_train_loop(
   });
   Dims row = inputs.dims();
   row[0] = 1;
-  const nn::ModeScope evaluating(nn::Mode::kEval);
-  result.model_result = model(placeholder("infer", inputs.type(), row));
+  result.model_result = in_mode(model(placeholder("infer", inputs.type(), row)), Mode::kEval);
   result.infer_callback = inference(options, model);
   return result;
 }

@@ -135,6 +135,8 @@ void Reverse::visit(const Node& node) {
       break;            // run() handles them
     case Kind::kEntry:  // its gradient is that of the composite's input
     case Kind::kStop:
+    case Kind::kByMode:  // gradients() refuses them
+    case Kind::kReport:
     case Kind::kPlaceholder:
     case Kind::kLiteral:
     case Kind::kParameter:
@@ -319,6 +321,9 @@ std::vector<Tensor> gradients(const Tensor& loss, std::span<const Tensor> tensor
     active.insert(tensor.node().get());
   }
   std::vector<const detail::Node*> order = detail::topological(std::span(&loss, 1));
+  for (const detail::Node* node : order) {
+    detail::require_mode(*node, "gradients");
+  }
   detail::spread_activity(order, active);
   detail::Reverse reverse(std::move(order), std::move(active));
   reverse.add(loss, detail::constant(loss.type(), 1));

@@ -36,6 +36,8 @@ enum class Kind : std::uint8_t {
   kView,    // see view.h
   kRoll,    // element i of `axis` moves to (i + literal.integer) % size; the number is in [1, size)
   kStop,    // args[0], without a gradient
+  kByMode,  // args[0] in training, args[1] in evaluation; in_mode() replaces it
+  kReport,  // args[0]; args[2] is the next value of the running state args[1]; in_mode() replaces it
   kEntry,   // args[0], as input `axis` of `composite`
   kResult,  // args[axis], as an output of `composite`; args: what its body returns, then its inputs
   kGather,  // with ids = args[1], i the axes of ids and j the other axes: args[0][ids[i], j], 0 outside;
@@ -74,10 +76,11 @@ struct Composite {
 
 struct ParameterState {
   std::string name;
-  std::uint64_t order = 0;  // replaces Node::order; nn::sequential changes it
+  std::uint64_t order = 0;  // replaces Node::order; nn::Layer::child changes it
   bool has_dims = false;
   Dims dims;
   Initializer initializer;
+  bool is_state = false;
   std::shared_ptr<const std::vector<std::byte>> values;  // null: none; immutable, because copies may read it
 };
 
@@ -153,6 +156,8 @@ inline Tensor finish(std::shared_ptr<Node> node) {
 }
 
 [[noreturn]] void fail(const std::string& message);          // throws Error kInvalidArgument
+// Error kInvalidArgument: the node differs between training and evaluation. `call` appears in the message.
+void require_mode(const Node& node, const char* call);
 std::string describe(const Tensor& x);                       // "'x' [50, 784]", or "[50, 784]" without a name
 std::string counted(std::uint64_t count, const char* noun);  // "1 row", "2 rows"
 void require(const Tensor& x, const char* operation);        // fails if x is empty

@@ -113,7 +113,7 @@ std::shared_ptr<const detail::Node> parameter_node(std::string name, const Initi
   }
   auto node = detail::new_node(detail::Kind::kParameter, type, {});
   node->parameter = std::make_shared<detail::ParameterState>(
-      detail::ParameterState{std::move(name), node->order, false, {}, initializer, nullptr});
+      detail::ParameterState{std::move(name), node->order, false, {}, initializer, false, nullptr});
   return node;
 }
 
@@ -128,6 +128,15 @@ Parameter Parameter::deferred(std::string name, Initializer initializer, Type ty
   return Parameter(parameter_node(std::move(name), initializer, type));
 }
 
+Parameter Parameter::state(std::string name, Initializer initializer, Type type) {
+  Parameter made = deferred(std::move(name), initializer, type);
+  made.node_->parameter->is_state = true;
+  return made;
+}
+
+bool Parameter::is_state() const {
+  return state_of(node_).is_state;
+}
 const std::string& Parameter::name() const {
   return state_of(node_).name;
 }
@@ -176,6 +185,9 @@ std::uint64_t Parameter::byte_count() const {
 }
 const Initializer& Parameter::initializer() const {
   return state_of(node_).initializer;
+}
+void Parameter::set_initializer(const Initializer& initializer) const {
+  state_of(node_).initializer = initializer;
 }
 std::uint64_t Parameter::order() const {
   return state_of(node_).order;

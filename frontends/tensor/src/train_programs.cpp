@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/train_programs.cpp: programs for hand-written training loops, compiled alone or in batches.
 #include <yoke/gradients.h>
+#include <yoke/mode.h>
 #include <yoke/program/text.h>
 #include <yoke/train_helpers.h>
 
@@ -39,8 +40,15 @@ Lowered forward(const Tensor& t) {
 
 GradUpdate grad_update(const Tensor& loss) {
   detail::require(loss, "grad_update");
-  GradUpdate update{
-      loss, loss.name().empty() ? "" : program_identifier(loss.name()), parameters_of(loss), {}};
+  const InMode graph = in_mode(std::span(&loss, 1), Mode::kTrain);
+  GradUpdate update{graph.values[0], loss.name().empty() ? "" : program_identifier(loss.name()), {}, {}, {}};
+  std::vector<Tensor> roots = graph.values;
+  for (const Update& one : graph.updates) {
+    roots.insert(roots.end(), {one.leaf, one.value});
+  }
+  for (const Parameter& used : parameters_of(roots)) {
+    (used.is_state() ? update.states : update.params).push_back(used);
+  }
   if (update.params.empty()) {
     fail("grad_update: the loss does not depend on any Parameter, so there is nothing to train");
   }
@@ -48,12 +56,12 @@ GradUpdate grad_update(const Tensor& loss) {
   for (const Parameter& parameter : update.params) {
     leaves.push_back(parameter.tensor());
   }
-  const std::vector<Tensor> slopes = gradients(loss, leaves);
-  std::vector<Output> outputs = {{"loss", loss}};
+  const std::vector<Tensor> slopes = gradients(update.loss, leaves);
+  std::vector<Output> outputs = {{"loss", update.loss}};
   for (std::size_t i = 0; i < slopes.size(); ++i) {
     outputs.push_back({"gradient_" + std::to_string(i), slopes[i]});
   }
-  update.lowered = lower(labeled(update.label, "gradient"), outputs);
+  update.lowered = lower(labeled(update.label, "gradient"), outputs, graph.updates);
   return update;
 }
 

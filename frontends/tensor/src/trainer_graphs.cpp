@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_graphs.cpp: builds the gradient and update programs of a trainer.
 #include <yoke/gradients.h>
-#include <yoke/nn.h>
+#include <yoke/mode.h>
 #include <yoke/ops.h>
 #include <yoke/program/text.h>
 
@@ -75,24 +75,33 @@ constexpr const char* kTailLossWeight = "loss_weight_of_last_batch";
 
 }  // namespace
 
-// The loss of some rows, and the gradients of the weighted loss.
-LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const char* weight_name) {
-  const Tensor loss = loss_of(x, y);
-  if (!loss || loss.rank() != 0 || !program::is_float(loss.type())) {
+// The loss of some rows, and the gradients of the weighted loss. `row_share` is their share of the batch.
+LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
+                                    const Tensor& row_share) {
+  const Tensor returned = loss_of(x, y);
+  if (!returned || returned.rank() != 0 || !program::is_float(returned.type())) {
     fail("data_parallel: loss_of returned " +
-         (loss ? "a tensor of shape " + dims_text(loss.dims()) : std::string("an empty Tensor")) +
+         (returned ? "a tensor of shape " + dims_text(returned.dims()) : std::string("an empty Tensor")) +
          "; it must return a floating-point scalar, such as the result of mean() or sum()");
   }
-  const std::vector<Parameter> used = parameters_of(loss);
+  const InMode graph = in_mode(std::span(&returned, 1), Mode::kTrain);
+  const Tensor& loss = graph.values[0];
+  std::vector<Tensor> roots = graph.values;
+  for (const Update& update : graph.updates) {
+    roots.insert(roots.end(), {update.leaf, update.value});
+  }
+  const std::vector<Parameter> used = parameters_of(roots);
   if (parameters.empty()) {
     parameters = used;
   }
-  if (parameters.empty()) {
-    fail("data_parallel: the loss does not depend on any Parameter, so there is nothing to train");
-  }
   std::vector<Tensor> leaves;
   for (const Parameter& parameter : parameters) {
-    leaves.push_back(parameter.tensor());
+    if (!parameter.is_state()) {
+      leaves.push_back(parameter.tensor());
+    }
+  }
+  if (leaves.empty()) {
+    fail("data_parallel: the loss does not depend on any Parameter, so there is nothing to train");
   }
   for (const Parameter& parameter : used) {
     if (std::none_of(parameters.begin(), parameters.end(),
@@ -102,10 +111,21 @@ LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const char
     }
   }
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
-  if (weight_name == nullptr) {
-    return {loss, gradients(loss, leaves)};
+  const std::vector<Tensor> slopes = gradients(weight ? loss * cast(weight, loss.type()) : loss, leaves);
+  LossGraph made{loss, {}, graph.updates};
+  for (std::size_t i = 0, next = 0; i < parameters.size(); ++i) {
+    const Tensor value = parameters[i].tensor();
+    if (!parameters[i].is_state()) {
+      made.gradients.push_back(slopes[next++]);
+      continue;
+    }
+    const auto reported = std::find_if(graph.updates.begin(), graph.updates.end(),
+                                       [&](const Update& update) { return update.leaf.is(value); });
+    made.gradients.push_back(reported == graph.updates.end()
+                                 ? zeros(value.type(), value.dims())
+                                 : (reported->value - value) * cast(row_share, value.type()));
   }
-  return {loss, gradients(loss * cast(placeholder(weight_name, Type::kF64, {}), loss.type()), leaves)};
+  return made;
 }
 
 void Trainer::Impl::add_gradients(const LossGraph& graph, std::vector<Output>& outputs,
@@ -131,8 +151,14 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
   if (!with_update) {
     add_gradients(graph, outputs, names);
   }
+  if (with_update) {
+    stores.insert(stores.end(), graph.state_updates.begin(), graph.state_updates.end());
+  }
   for (std::size_t i = 0; with_update && i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
+    if (parameter.is_state()) {
+      continue;
+    }
     for (const Update& update : update_of(parameter.tensor(), graph.gradients[i], "/" + parameter.name())) {
       stores.push_back(update);
     }
@@ -151,6 +177,7 @@ void Trainer::Impl::build_variant(bool is_tail) {
   made.weights = detail::loss_weights(made.rows, options.reduction);
   made.loss_total = is_tail ? kTailLossTotal : detail::kLossTotal;
   made.loss_weight = is_tail ? kTailLossWeight : detail::kLossWeight;
+  const std::vector<double> shares = detail::loss_weights(made.rows, Reduction::kMean);
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::size_t> same_shape;  // rows and tail -> the first
   for (std::size_t s = 0; s < made.rows.size(); ++s) {
     if (made.rows[s] == 0) {
@@ -168,7 +195,8 @@ void Trainer::Impl::build_variant(bool is_tail) {
       return slot_plan.batch_of(placeholder(name, data.type(), dims), s, is_tail);
     };
     made.graph = build_loss(batch_of("inputs", inputs), batch_of("targets", targets),
-                            made.weights[s] == 1 ? nullptr : made.loss_weight);
+                            made.weights[s] == 1 ? Tensor() : placeholder(made.loss_weight, Type::kF64, {}),
+                            full(Type::kF64, {}, shares[s]));
     made.programs.push_back(build_program(made.graph, is_tail, is_single() ? detail::kWholeStep : s));
   }
   variants.push_back(std::move(made));
@@ -183,7 +211,6 @@ void Trainer::Impl::build_graphs() {
   plan = plan_of(inputs.dims()[0]);
   most_rows = std::max(most_rows, plan.total);
   slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, micro_weights()) : plan;
-  const nn::ModeScope training(nn::Mode::kTrain);
   if (is_varying()) {
     build_pieces();
   } else {
@@ -207,7 +234,7 @@ void Trainer::Impl::build_graphs() {
     if (!names.insert(parameter.name()).second ||
         parameter.name().starts_with(std::string(detail::kCarried) + "/")) {
       fail("data_parallel: two tensors are named '" + parameter.name() +
-           "'; give each layer outside of a sequential a unique name");
+           "'; make the layers children of one module, or name them with nn::named");
     }
   }
 }

@@ -43,8 +43,9 @@ struct Trainer::Impl {
   detail::RowPlan plan_of(std::uint64_t rows) const;  // of data with so many rows
   void build_graphs();
   void build_variant(bool is_tail);
-  // Without the name of a weight, the loss has the weight 1.
-  detail::LossGraph build_loss(const Tensor& x, const Tensor& y, const char* weight_name);
+  // Without a weight, the loss has the weight 1.
+  detail::LossGraph build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
+                               const Tensor& row_share);
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
   void add_gradients(const detail::LossGraph& graph, std::vector<Output>& outputs,
                      std::map<std::string, std::string>& names) const;
@@ -223,6 +224,18 @@ struct Trainer::Impl {
       }
     }
   }
+
+  // Names of the optimizer's states that a parameter has.
+  std::vector<std::string> states_of(const Parameter& parameter) const {
+    return parameter.is_state() ? std::vector<std::string>() : options.optimizer.states();
+  }
+
+  // In trainer_predict.cpp:
+  Dims predict_rows(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
+                    std::uint64_t begin, std::uint64_t end, std::uint64_t size,
+                    std::vector<std::byte>& outputs, Type& type);
+  Tensor predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
+                 std::uint64_t rows_at_once);
 
   // In evaluation.cpp:
   void prepare_evaluation(Evaluation::Impl& made);

@@ -178,7 +178,7 @@ std::vector<std::string> Trainer::Impl::kept_names() const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters) {
     names.push_back(parameter.name());
-    for (const std::string& state : options.optimizer.states()) {
+    for (const std::string& state : states_of(parameter)) {
       names.push_back(state + "/" + parameter.name());
     }
   }

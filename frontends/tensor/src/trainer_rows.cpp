@@ -82,8 +82,9 @@ void Trainer::Impl::build_pieces() {
       const auto starts = static_cast<std::int64_t>(capacity() - size + 1);
       return rows(placeholder(name, data.type(), dims), Symbol{detail::kRowSymbol, 0, starts, 1}, size);
     };
+    const Tensor share = placeholder(detail::kLossWeight, Type::kF64, {});
     made.graph = build_loss(rows_of("inputs", inputs), rows_of("targets", targets),
-                            options.reduction == Reduction::kMean ? detail::kLossWeight : nullptr);
+                            options.reduction == Reduction::kMean ? share : Tensor(), share);
     piece_sizes.push_back({size, build_piece(made.graph, size)});
   }
   made.programs.push_back(piece_sizes.front().program);

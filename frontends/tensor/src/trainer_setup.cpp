@@ -71,7 +71,7 @@ void Trainer::Impl::plan_steps() {
 std::vector<StepParameter> Trainer::Impl::step_parameters() const {
   std::vector<StepParameter> described;
   for (const std::size_t i : parameter_order) {
-    described.push_back({parameters[i].name(), spec_of(parameters[i].tensor())});
+    described.push_back({parameters[i].name(), spec_of(parameters[i].tensor()), parameters[i].is_state()});
   }
   return described;
 }

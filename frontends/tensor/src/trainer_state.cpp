@@ -21,7 +21,7 @@ TrainerState Trainer::Impl::take_state() const {
                                 detail::read_now(contexts[0], name_now(parameter.name()))});
   }
   for (const Parameter& parameter : parameters) {
-    for (const std::string& state : options.optimizer.states()) {
+    for (const std::string& state : states_of(parameter)) {
       const auto bytes = std::make_shared<std::vector<std::byte>>(parameter.byte_count());
       for (const StatePiece& piece : step_plan.state_pieces(parameter.name(), state)) {
         Stream& stream = *shards[piece.shard].stream;
@@ -99,7 +99,7 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   };
   for (const Parameter& parameter : parameters) {
     find(state.parameters, parameter.name(), parameter);
-    for (const std::string& name : options.optimizer.states()) {
+    for (const std::string& name : states_of(parameter)) {
       find(state.optimizer, name + "/" + parameter.name(), parameter);
     }
   }
@@ -117,7 +117,7 @@ void Trainer::Impl::write_state(const TrainerState& state) {
   };
   for (const Parameter& parameter : parameters) {
     detail::write_now(contexts[0], name_now(parameter.name()), *find(state.parameters, parameter.name()));
-    for (const std::string& name : options.optimizer.states()) {
+    for (const std::string& name : states_of(parameter)) {
       const auto bytes = find(state.optimizer, name + "/" + parameter.name());
       for (const StatePiece& piece : step_plan.state_pieces(parameter.name(), name)) {
         Stream& stream = *shards[piece.shard].stream;

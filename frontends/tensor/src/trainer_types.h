@@ -34,7 +34,9 @@ inline constexpr std::size_t kWholeStep = static_cast<std::size_t>(-1);  // inst
 
 struct LossGraph {
   Tensor loss;
-  std::vector<Tensor> gradients;  // per parameter, of the weighted loss
+  // Per parameter, of the weighted loss. Of running state: its change times the rows' share of the batch.
+  std::vector<Tensor> gradients;
+  std::vector<Update> state_updates;  // what a step with these rows only does to running states
 };
 
 // The rows of each batch that one launch of a gradient program uses.

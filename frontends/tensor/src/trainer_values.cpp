@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_values.cpp: reads, saves and restores what a trainer has on its shards.
+#include <yoke/mode.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -77,7 +78,7 @@ void Trainer::Impl::require_batch(std::string_view tensor) const {
 
 // Computes `t` on the owner, from its parameters and the batch, symbols and scalars of the latest step.
 std::vector<float> Trainer::Impl::compute(const Tensor& t) {
-  const Lowered lowered = lower("read", {{"value", t}});
+  const Lowered lowered = lower("read", {{"value", in_mode(t, Mode::kTrain)}});
   check_symbols(lowered);
   detail::NamedProgram program = detail::name_program(lowered, {{"value", "read/value"}}, "literal/read/");
   Context context = micro_batches[0].slots[latest_slot].child();

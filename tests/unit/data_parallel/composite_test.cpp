@@ -29,8 +29,8 @@ std::vector<float> trained(bool is_composite, float scale = 0) {
   for (std::size_t i = 0; i < kRows; ++i) {
     labels[i] = static_cast<std::int32_t>(i % 3);
   }
-  const nn::Module first = nn::linear(16, {.name = "first"});
-  const nn::Module second = nn::linear(3, {.name = "second"});
+  const nn::Module first = nn::named("first", nn::linear(16));
+  const nn::Module second = nn::named("second", nn::linear(3));
   std::vector<float> values;
   data_parallel(
       options_for(2, 0.5F), tensor(some_numbers(kRows * 5, 3), {kRows, 5}), tensor(labels, {kRows}),

@@ -28,16 +28,12 @@ nn::Module mlp() {
 nn::Module recurrent() {
   class Rows final : public nn::Layer {
    public:
-    Tensor forward(const Tensor& x) override {
-      return flatten_(lstm_(reshape(x, {x.dims()[0], 2, kWidth / 2})));
-    }
-    std::vector<Parameter> parameters() const override { return nn::parameters(lstm_); }
+    Tensor forward(const Tensor& x) const { return flatten(lstm_(reshape(x, {x.dims()[0], 2, kWidth / 2}))); }
 
    private:
-    nn::Module lstm_ = nn::lstm(4);
-    nn::Module flatten_ = nn::flatten();
+    nn::Module lstm_ = child(nn::Module(nn::lstm(4)));
   };
-  return nn::sequential(nn::Module(std::make_shared<Rows>()), nn::linear(3));
+  return nn::sequential(nn::make<Rows>(), nn::linear(3));
 }
 
 struct Setting {

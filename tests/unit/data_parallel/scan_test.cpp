@@ -32,8 +32,8 @@ Trained trained_on(const std::string& backend, const std::vector<Option>& device
   for (std::size_t i = 0; i < kRows; ++i) {
     labels[i] = numbers[i * kRounds * 3] > 0 ? 1 : 0;
   }
-  const nn::Module recurrent = nn::lstm(5, {.name = "lstm"});
-  const nn::Module head = nn::linear(2, {.name = "head"});
+  const nn::Module recurrent = nn::named("lstm", nn::lstm(5));
+  const nn::Module head = nn::named("head", nn::linear(2));
   Trained trained;
   data_parallel(
       options, tensor(numbers, {kRows, kRounds, 3}), tensor(labels, {kRows}),

@@ -284,7 +284,8 @@ TEST(TensorArguments, Parameters) {
 
 TEST(TensorArguments, Layers) {
   EXPECT_ERROR(kEmpty, (void)nn::Module()(kMatrix));
-  EXPECT_FALSE(nn::Module(nullptr));
+  EXPECT_FALSE(nn::Module(nn::Handle<nn::Embedding>()));
+  EXPECT_ERROR(kEmpty, (void)nn::Handle<nn::Embedding>()(kMatrix));
   EXPECT_EQ(nn::Module().layer(), nullptr);
   EXPECT_TRUE(nn::parameters(nn::Module()).empty());
   EXPECT_ERROR(kInvalid, (void)nn::sequential(nn::Module(), nn::relu()));
@@ -294,21 +295,34 @@ TEST(TensorArguments, Layers) {
   EXPECT_ERROR(kInvalid, (void)nn::embedding(0, 0));
   EXPECT_ERROR(kInvalid, (void)nn::lstm(0));
   EXPECT_ERROR(kInvalid, (void)nn::dropout(std::numeric_limits<double>::quiet_NaN()));
-  for (const nn::Module& module :
-       {nn::linear(2), nn::embedding(2, 2), nn::lstm(2), nn::relu(), nn::tanh(), nn::sigmoid(), nn::gelu(),
-        nn::softmax(), nn::log_softmax(), nn::dropout(0.5), nn::flatten()}) {
+  for (const nn::Module& module : std::vector<nn::Module>{
+           nn::linear(2), nn::embedding(2, 2), nn::lstm(2), nn::relu(), nn::tanh(), nn::sigmoid(), nn::gelu(),
+           nn::softmax(), nn::log_softmax(), nn::dropout(0.5), nn::flatten()}) {
     EXPECT_THROW((void)module(kNone), Error);
   }
   struct Nothing : nn::Layer {
-    Tensor forward(const Tensor&) override { return {}; }
+    Tensor forward(const Tensor&) { return {}; }
   };
-  EXPECT_FALSE(nn::Module(std::make_shared<Nothing>())(kMatrix));
+  EXPECT_FALSE(nn::Module(nn::make<Nothing>())(kMatrix));
   EXPECT_TRUE(Nothing().parameters().empty());
-  {
-    const nn::ModeScope unknown(static_cast<nn::Mode>(99));
-    EXPECT_TRUE(nn::dropout(0.5)(kMatrix));
-  }
-  EXPECT_EQ(nn::mode(), nn::Mode::kTrain);
+  EXPECT_TRUE(in_mode(nn::dropout(0.5)(kMatrix), static_cast<Mode>(99)));
+  EXPECT_FALSE(in_mode(kNone, Mode::kTrain));
+  EXPECT_TRUE(in_mode(std::span<const Tensor>(), Mode::kEval).values.empty());
+  EXPECT_ERROR(kInvalid, (void)by_mode(kMatrix, kNone));
+  EXPECT_ERROR(kInvalid, (void)report_state(kMatrix, {}, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)nn::named("", nn::linear(2)));
+  EXPECT_ERROR(kInvalid, (void)nn::named("name", nn::Module()));
+  EXPECT_ERROR(kInvalid, (void)nn::function({}));
+  EXPECT_ERROR(kInvalid, (void)nn::residual({}));
+  EXPECT_ERROR(kInvalid, (void)nn::conv2d(0, 3)(zeros(Type::kF32, {1, 4, 4, 1})));
+  EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, {1, 2, 3}));
+  EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, 3, {.groups = 0}));
+  EXPECT_ERROR(kInvalid, (void)nn::batch_norm({.momentum = 2}));
+  EXPECT_ERROR(kInvalid, (void)nn::gru(0));
+  EXPECT_ERROR(kInvalid, (void)nn::learned_positions(0)(zeros(Type::kF32, {1, 1, 1})));
+  EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 0));
+  EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 3));
+  EXPECT_ERROR(kInvalid, (void)nn::padding_mask(kMatrix, 3));
 }
 
 TEST(TensorArguments, DataAndFiles) {

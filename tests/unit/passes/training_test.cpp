@@ -179,7 +179,7 @@ TEST(Training, GradientOfATwelveLayerTransformerIsOptimizedQuickly) {
 }
 
 TEST(Training, LstmGradientHasFewStatementsInItsLoops) {
-  const nn::Module lstm = nn::lstm(16, {.name = "lstm"});
+  const nn::Module lstm = nn::named("lstm", nn::lstm(16));
   const Tensor loss = mean(square(lstm(input("x", {4, 10, 8}))));
   std::vector<Tensor> weights;
   for (const Parameter& parameter : nn::parameters(lstm)) {

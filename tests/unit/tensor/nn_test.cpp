@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <thread>
 
 #include "recurrent.h"
 
@@ -17,7 +16,8 @@ void set(const Parameter& parameter, const Floats& numbers) {
   parameter.set_values(std::as_bytes(std::span(numbers)));
 }
 
-std::vector<std::string> names_of(const nn::Module& module) {
+template <class M>
+std::vector<std::string> names_of(const M& module) {
   std::vector<std::string> names;
   for (const Parameter& parameter : nn::parameters(module)) {
     names.push_back(parameter.name());
@@ -56,7 +56,7 @@ TEST(NnTest, LinearReportsInputsOfAnotherSize) {
 }
 
 TEST(NnTest, LstmHasTheGatesOfPyTorch) {
-  const nn::Module layer = nn::lstm(2, {.type = Type::kF64, .name = "cell"});
+  const auto layer = nn::named("cell", nn::lstm(2, {.type = Type::kF64}));
   const testing::Lstm expected(3, 2, 2, 2, Type::kF64);  // scan_test.cpp compares it with PyTorch
   const Tensor y = layer(permute(expected.x, {1, 0, 2}));
   EXPECT_EQ(y.dims(), (Dims{2, 3, 2}));
@@ -85,7 +85,7 @@ TEST(NnTest, LstmHasTheGatesOfPyTorch) {
 TEST(NnTest, ParameterNamesArePaths) {
   const nn::Module model =
       nn::sequential(nn::linear(4), nn::relu(), nn::sequential(nn::linear(4, {.bias = false}), nn::linear(2)),
-                     nn::linear(1, {.name = "head"}));
+                     nn::named("head", nn::linear(1)));
   EXPECT_EQ(names_of(model), (std::vector<std::string>{"0.weight", "0.bias", "2.0.weight", "2.1.weight",
                                                        "2.1.bias", "3.head.weight", "3.head.bias"}));
 }
@@ -109,7 +109,7 @@ TEST(NnTest, RepeatedMemberSharesItsParameters) {
 }
 
 TEST(NnTest, EmbeddingGathersRows) {
-  const nn::Module layer = nn::embedding(3, 2);
+  const auto layer = nn::embedding(3, 2);
   set(nn::parameters(layer)[0], {1, 2, 3, 4, 5, 6});
   EXPECT_EQ(values<float>(layer(tensor<std::int64_t>({2, 0}, {2}))), (Floats{5, 6, 1, 2}));
 }
@@ -129,7 +129,8 @@ TEST(NnTest, ActivationsGiveTheExpectedValues) {
 
 TEST(DropoutTest, DropsTheGivenFractionAndScalesTheRest) {
   int dropped = 0;
-  for (const float value : values<float>(nn::dropout(0.25)(tensor<float>(Floats(10000, 3), {10000})))) {
+  for (const float value :
+       values<float>(in_mode(nn::dropout(0.25)(tensor<float>(Floats(10000, 3), {10000})), Mode::kTrain))) {
     ASSERT_TRUE(value == 0 || value == 4);
     dropped += value == 0 ? 1 : 0;
   }
@@ -138,7 +139,7 @@ TEST(DropoutTest, DropsTheGivenFractionAndScalesTheRest) {
 
 TEST(DropoutTest, MaskIsSharedByForwardAndBackwardAndChangesEveryStep) {
   const Tensor x = tensor<float>(Floats(64, 2), {64}, "x");
-  const Tensor y = nn::dropout(0.5)(x);
+  const Tensor y = in_mode(nn::dropout(0.5)(x), Mode::kTrain);
   const Lowered lowered = lower("p", {{"y", y}, {"dx", gradients(sum(y), {x})[0]}});
   std::vector<Floats> masks;
   for (const std::int64_t step : {0, 1}) {
@@ -156,22 +157,14 @@ TEST(DropoutTest, MaskIsSharedByForwardAndBackwardAndChangesEveryStep) {
 TEST(DropoutTest, EachUseOfAModuleDrawsItsOwnMask) {
   const nn::Module layer = nn::dropout(0.5);
   const Tensor x = tensor<float>(Floats(64, 1), {64});
-  EXPECT_NE(values<float>(layer(x) - layer(x)), Floats(64, 0));
+  EXPECT_NE(values<float>(in_mode(layer(x) - layer(x), Mode::kTrain)), Floats(64, 0));
 }
 
-TEST(DropoutTest, IsInactiveInEvalModeOfTheCallingThread) {
+TEST(DropoutTest, IsInactiveInEvaluation) {
   const Tensor x = placeholder("x", Type::kF32, {64});
-  const nn::Module layer = nn::dropout(0.5);
-  const nn::ModeScope scope(nn::Mode::kEval);
-  EXPECT_TRUE(layer(x).is(x));
-  nn::Mode elsewhere = nn::Mode::kEval;
-  std::thread([&] { elsewhere = nn::mode(); }).join();
-  EXPECT_EQ(elsewhere, nn::Mode::kTrain);
-  {
-    const nn::ModeScope inner(nn::Mode::kTrain);
-    EXPECT_FALSE(layer(x).is(x));
-  }
-  EXPECT_EQ(nn::mode(), nn::Mode::kEval);
+  const Tensor y = nn::dropout(0.5)(x);
+  EXPECT_TRUE(in_mode(y, Mode::kEval).is(x));
+  EXPECT_FALSE(in_mode(y, Mode::kTrain).is(x));
 }
 
 TEST(DropoutTest, RateMustBeInRange) {

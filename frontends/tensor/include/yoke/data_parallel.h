@@ -327,6 +327,13 @@ class Trainer {
   Evaluation evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
                         std::int64_t batch_rows = 1000);
 
+  // The outputs of a model, such as the one that is trained, for each row of `inputs`: host data, whose first axis is the
+  // rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the model
+  // is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data, or the model
+  // returns a tensor with another number of rows.
+  Tensor predict(const std::function<Tensor(const Tensor& inputs)>& model, const Tensor& inputs,
+                 std::int64_t batch_rows = 1000);
+
   // Wall-clock seconds spent on compiling, and on the whole setup before the first step.
   double compile_seconds() const;
   double setup_seconds() const;

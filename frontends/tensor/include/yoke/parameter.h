@@ -59,7 +59,7 @@ class Initializer {
 std::uint64_t fan_in(const Dims& dims);
 std::uint64_t fan_out(const Dims& dims);
 
-// A handle on one parameter; copies share it. The dims may be set later, at the first use. Host values, set
+// A handle on one parameter, or on running state; copies share it. The dims may be set later, at the first use. Host values, set
 // by restoring or training, replace the initializer. Parameters are of floating-point type. Not thread-safe.
 //
 // Every member function except is() and the conversion to bool
@@ -71,9 +71,13 @@ class Parameter {
   Parameter(std::string name, const Dims& dims, Initializer initializer, Type type = Type::kF32);
   // Creates a parameter without dims; set_dims sets them.
   static Parameter deferred(std::string name, Initializer initializer, Type type = Type::kF32);
+  // Creates running state without dims: it is kept, saved and equal on all shards as a parameter is, but changes only
+  // by what the model reports (report_state in mode.h), not by the optimizer.
+  static Parameter state(std::string name, Initializer initializer, Type type = Type::kF32);
 
   explicit operator bool() const { return node_ != nullptr; }
   bool is(const Parameter& other) const { return node_ == other.node_; }
+  bool is_state() const;
 
   const std::string& name() const;
   void rename(std::string name) const;
@@ -85,8 +89,9 @@ class Parameter {
   void set_dims(const Dims& dims, const std::string& user) const;
   std::uint64_t byte_count() const;
   const Initializer& initializer() const;
+  void set_initializer(const Initializer& initializer) const;
   // A number that increases with every new parameter, which defines the creation order. move_last() makes
-  // this parameter the latest. nn::sequential uses it to sort its members' parameters by position,
+  // this parameter the latest. Layers use it to sort their children's parameters by position,
   // because C++ does not specify the order in which the arguments of a call are evaluated.
   std::uint64_t order() const;
   void move_last() const;
@@ -113,7 +118,7 @@ class Parameter {
   std::shared_ptr<const detail::Node> node_;
 };
 
-// The parameters that the expressions depend on, in creation order.
+// The parameters and running states that the expressions depend on, in creation order.
 std::vector<Parameter> parameters_of(const Tensor& loss);
 std::vector<Parameter> parameters_of(std::span<const Tensor> roots);
 

@@ -121,10 +121,11 @@ Lowered forward(const Tensor& t);
 // The program "gradient", or "<label>_gradient". It computes a scalar loss as the output "loss", and the gradient with
 // respect to params[i] as the output "gradient_<i>".
 struct GradUpdate {
-  Tensor loss;
+  Tensor loss;             // in Mode::kTrain
   std::string label = {};  // the loss's name as an identifier; empty: the loss has no name
   std::vector<Parameter> params;
   Lowered lowered;
+  std::vector<Parameter> states;  // running states, which the program itself updates
 };
 GradUpdate grad_update(const Tensor& loss);
 // The program "sgd_update", or "<label>_sgd_update", that updates the parameters from the placeholders

@@ -14,6 +14,9 @@
 #include <yoke/gradients.h>
 #include <yoke/losses.h>
 #include <yoke/lower.h>
+#include <yoke/mode.h>
+#include <yoke/models.h>
+#include <yoke/module.h>
 #include <yoke/nn.h>
 #include <yoke/normalization.h>
 #include <yoke/npz.h>

@@ -42,6 +42,7 @@ Graph::Graph(std::span<const Tensor> roots) {
   add_loops(nodes);
   refuse_escaped(roots, nodes);
   for (const Node* node : nodes) {
+    require_mode(*node, "lower");
     for_each_symbol(*node, [&](const Symbol& symbol) { add_symbol(symbol, false); });
     if (node->kind == Kind::kRandom) {
       add_symbol(seed_symbol(), true);
