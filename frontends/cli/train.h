@@ -72,7 +72,10 @@ struct TrainOptions {
 // Returns nothing if --help was printed. Throws UsageError for options that are invalid for any data.
 std::optional<TrainOptions> parse_train_options(Arguments arguments);
 
-// Parses "mlp:300-100" to {300, 100}. Throws UsageError.
+enum class ModelKind { kMlp, kImages, kText };
+// Throws UsageError for wrong options of a model of models.h.
+ModelKind model_kind(const std::string& model);
+// Parses "mlp:300-100" to {300, 100}; empty for models of other kinds. Throws UsageError.
 std::vector<std::uint64_t> parse_model(const std::string& model);
 
 struct TrainData {
@@ -85,7 +88,18 @@ struct TrainData {
   std::uint64_t class_count = 0;  // outputs of the model
   bool is_regression = false;
   double target_deviation = 1;  // of a regression: the unit of the labels
+  std::uint64_t row_count = 0;  // of an image, in pixels; 0: not images
+  std::uint64_t column_count = 0;
+  Feed feed = {};  // of a text: instead of train_inputs and train_labels
+
+  std::uint64_t train_count() const {  // examples per epoch
+    return feed.next ? feed.inputs.dims[0] : train_labels.dims()[0];
+  }
 };
+
+// A text for a model of characters: windows at random positions for training, and all of the last tenth for testing.
+// Throws Error.
+TrainData text_file(TrainOptions& options);
 
 // The steps of an epoch, and of the whole run.
 std::int64_t steps_per_epoch(const TrainOptions& options, const TrainData& data);

@@ -74,10 +74,12 @@ int train(TrainOptions* options, Arguments words) {
   StopRequest stop;  // until here, a signal ends the process
   out << data.sentence << std::endl;
 
-  if (!options->shards && options->backend.find_first_of(":,") == std::string::npos) {
+  // The costs of other models are not known.
+  if (!options->shards && model_kind(options->model) == ModelKind::kMlp &&
+      options->backend.find_first_of(":,") == std::string::npos) {
     choose_shards(*options, data, *runtime, *backends.front(), for_devices);
   }
-  const nn::Module model = make_model(*options, data.class_count);
+  const nn::Module model = make_model(*options, data);
   checkpoints.read(data);
   if (checkpoints.is_on()) {
     write_config(options->checkpoints / "config.toml", words, {"save", "resume", "json"});
@@ -94,7 +96,9 @@ int train(TrainOptions* options, Arguments words) {
     return loss_of(data, model(x), y);
   };
   const auto body = [&](Trainer& trainer) { run.train(trainer, memory); };
-  if (options->shuffle) {
+  if (data.feed.next) {
+    data_parallel(parallel, data.feed, loss, body);
+  } else if (options->shuffle) {
     data_parallel(parallel, shuffled(data.train_inputs, data.train_labels, options->batch, options->seed),
                   loss, body);
   } else {

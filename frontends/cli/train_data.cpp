@@ -51,7 +51,9 @@ TrainData image_files(TrainOptions& options) {
           .train_labels = images.train_labels,
           .test_inputs = images.test_images,
           .test_labels = images.test_labels,
-          .class_count = images.class_count};
+          .class_count = images.class_count,
+          .row_count = images.row_count,
+          .column_count = images.column_count};
 }
 
 datasets::Task task_of(const TrainOptions& options, const datasets::Table& table) {
@@ -94,8 +96,15 @@ TrainData table_file(TrainOptions& options) {
           .target_deviation = made.target_deviation};
 }
 
+bool is_text(const TrainOptions& options) {
+  return !options.model.empty() && model_kind(options.model) == ModelKind::kText;
+}
+
 // By the name: an IDX file, or a compressed one, is not a table.
 bool is_table(const TrainOptions& options) {
+  if (is_text(options)) {
+    return false;
+  }
   const std::string ending = options.data.extension().string();
   return ending == ".csv" || ending == ".txt" || ending == ".tsv" || ending == ".dat" || ending == ".data";
 }
@@ -114,7 +123,7 @@ void check_table_options(const TrainOptions& options) {
 }  // namespace
 
 std::int64_t steps_per_epoch(const TrainOptions& options, const TrainData& data) {
-  const auto rows = static_cast<std::int64_t>(data.train_labels.dims()[0]);
+  const auto rows = static_cast<std::int64_t>(data.train_count());
   return (rows + options.batch - 1) / options.batch;
 }
 
@@ -124,11 +133,24 @@ std::int64_t total_steps(const TrainOptions& options, const TrainData& data) {
 
 TrainData load_train_data(TrainOptions& options) {
   check_table_options(options);
+  if (is_text(options) && options.data.empty()) {
+    throw UsageError("--model " + options.model + " needs a text; give --data a file");
+  }
+  if (is_text(options) && (options.shuffle || options.class_count != 0)) {
+    throw UsageError(
+        "--model " + options.model +
+        " works without --shuffle and --classes: its windows are at random positions of the text");
+  }
   TrainData data = options.data.empty() ? half_moons(options)
+                   : is_text(options)   ? text_file(options)
                    : is_table(options)  ? table_file(options)
                                         : image_files(options);
   options.hidden = parse_model(options.model);
-  const std::uint64_t rows = data.train_labels.dims()[0];
+  if (model_kind(options.model) == ModelKind::kImages && data.row_count == 0) {
+    throw UsageError("--model " + options.model +
+                     " needs images; give --data a folder with files like MNIST's");
+  }
+  const std::uint64_t rows = data.train_count();
   if (!options.batch_is_given) {
     options.batch = std::min(options.batch, static_cast<std::int64_t>(rows));
   }

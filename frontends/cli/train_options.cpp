@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_options.cpp: parses and checks the options of yoke train.
 #include <yoke/data_parallel.h>
+#include <yoke/models.h>
 
 #include <algorithm>
 #include <charconv>
@@ -87,10 +88,26 @@ void parse_row_weights(const std::string& text, TrainOptions& options) {
 
 }  // namespace
 
+ModelKind model_kind(const std::string& model) {
+  if (model == "lenet" || model == "resnet18") {
+    return ModelKind::kImages;
+  }
+  if (models::is_text_model(model)) {
+    by_name("--model", model, [](const std::string& name) { return models::text_model(name, 2); });
+    return ModelKind::kText;
+  }
+  return ModelKind::kMlp;
+}
+
 std::vector<std::uint64_t> parse_model(const std::string& model) {
   constexpr std::string_view kKind = "mlp:";
-  const UsageError invalid("--model takes mlp: and the widths of the hidden layers, 1 to " +
-                           grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'");
+  const UsageError invalid(
+      "--model takes lenet, resnet18, char-bigram, char-mlp, char-lstm, gpt, or mlp: and the widths of the "
+      "hidden layers, 1 to " +
+      grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'");
+  if (model_kind(model) != ModelKind::kMlp) {
+    return {};
+  }
   if (!model.starts_with(kKind)) {
     throw invalid;
   }
@@ -164,7 +181,9 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
               "part of a table's rows that is kept for testing, default 0.1");
   line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
   line.text("model", &options.model,
-            "widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...");
+            "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
+            "images lenet or resnet18; for the characters of a text, --data FILE, char-bigram, char-mlp, "
+            "char-lstm or gpt:layers=4,heads=4,width=128,context=64");
   line.integer("batch", &typed.batch, {1, kMost},
                "examples per step, over all shards, default 100 (half-moons 20)");
   line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");

@@ -160,7 +160,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
        {"devices", report.devices},
        {"shards", report.shards},
        {"data", data.name},
-       {"train_examples", data.train_labels.dims()[0]},
+       {"train_examples", data.train_count()},
        {"test_examples", data.test_labels.dims()[0]},
        {"model", options.model},
        {"batch", options.batch},

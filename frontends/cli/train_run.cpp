@@ -144,7 +144,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   }
   seconds -= report_->save_seconds - saved_before;
   const std::int64_t rows =
-      std::min(epoch_steps_ * options_.batch, static_cast<std::int64_t>(data_.train_labels.dims()[0]));
+      std::min(epoch_steps_ * options_.batch, static_cast<std::int64_t>(data_.train_count()));
   report_->examples += rows;
   report_->step_seconds += seconds;
   report_->finished_epochs += trainer.step_count() % trainer.steps_per_epoch() == 0 ? 1 : 0;
@@ -172,7 +172,7 @@ void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, Progress& prog
     report.rmse = std::sqrt(report.test_loss) * data_.target_deviation;
   } else {
     // The accuracy is a fraction of the rows in f32; recover the exact number of rows.
-    const auto count = static_cast<double>(data_.test_labels.dims()[0]);
+    const auto count = static_cast<double>(data_.test_labels.element_count());
     report.test_accuracy = std::round(metrics.at(1) * count) / count;
   }
   watch_.look(trainer, report.test_loss, progress);

@@ -3,6 +3,7 @@
 #include "train_setup.h"
 
 #include <yoke/losses.h>
+#include <yoke/models.h>
 #include <yoke/schedules.h>
 
 #include <utility>
@@ -12,24 +13,35 @@
 
 namespace yoke::cli {
 
-nn::Module make_model(const TrainOptions& options, std::uint64_t class_count) {
+nn::Module make_model(const TrainOptions& options, const TrainData& data) {
+  if (model_kind(options.model) == ModelKind::kText) {
+    return models::text_model(options.model, data.class_count).module;
+  }
+  if (model_kind(options.model) == ModelKind::kImages) {
+    const nn::Module pixels =
+        nn::function([rows = data.row_count, columns = data.column_count](const Tensor& x) {
+          return reshape(x, {x.dims()[0], rows, columns, 1});
+        });
+    return nn::sequential(pixels, options.model == "lenet" ? models::lenet(data.class_count)
+                                                           : models::resnet18(data.class_count));
+  }
   std::vector<nn::Module> layers;
   for (const std::uint64_t width : options.hidden) {
     layers.push_back(nn::linear(width));
     layers.push_back(nn::relu());
   }
-  layers.push_back(nn::linear(class_count));
+  layers.push_back(nn::linear(data.class_count));
   return nn::sequential(std::move(layers));
 }
 
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels) {
-  return data.is_regression ? mse(output, labels) : cross_entropy(output, labels);
+  return data.is_regression ? mse(output, labels) : cross_entropy(output, models::targets_of(output, labels));
 }
 
 std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, const Tensor& labels) {
   std::vector<Tensor> metrics = {loss_of(data, output, labels)};
   if (!data.is_regression) {
-    metrics.push_back(accuracy(output, labels));
+    metrics.push_back(accuracy(output, models::targets_of(output, labels)));
   }
   return metrics;
 }

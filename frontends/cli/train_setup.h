@@ -13,7 +13,7 @@
 
 namespace yoke::cli {
 
-nn::Module make_model(const TrainOptions& options, std::uint64_t class_count);
+nn::Module make_model(const TrainOptions& options, const TrainData& data);
 
 // The loss of one batch; always a mean.
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels);

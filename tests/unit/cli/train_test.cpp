@@ -203,5 +203,51 @@ TEST(YokeTrain, ImageSizeAndClassesComeFromTheFiles) {
   EXPECT_EQ(json_value(outcome.out, "steps"), "80");  // 12 + 12 + 12 + 4 rows
 }
 
+TEST(YokeTrain, LenetLearnsImages) {
+  // 16 x 16 pixels, bright on the left or on the right.
+  const test::TemporaryFolder folder;
+  std::string pixels;
+  std::vector<std::uint8_t> labels;
+  for (unsigned i = 0; i < 32; ++i) {
+    for (unsigned k = 0; k < 256; ++k) {
+      const bool is_left = k % 16 < 8;
+      pixels += static_cast<char>(is_left == (i % 2 == 0) ? 120 + i : (i * 31 + k * 7) % 60);
+    }
+    labels.push_back(static_cast<std::uint8_t>(i % 2));
+  }
+  for (const std::string part : {"train", "t10k"}) {
+    test::write_file(folder / (part + "-images-idx3-ubyte"), test::idx_images(32, 16, 16, pixels));
+    test::write_file(folder / (part + "-labels-idx1-ubyte"), test::idx_labels(labels));
+  }
+  const auto outcome = run({"train", "--data", folder.path(), "--batch", "16", "--epochs", "15", "--model",
+                            "lenet", "--lr", "0.05", "--momentum", "0.9", "--shards", "2", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1.0");
+}
+
+TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
+  const test::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) {
+    text += "yokel ";
+  }
+  test::write_file(folder / "words.txt", text);
+  const std::vector<std::vector<std::string>> models = {{"char-bigram:context=6", "5"},
+                                                        {"char-mlp:hidden=16", "0.2"},
+                                                        {"char-lstm:context=6,width=16", "1"},
+                                                        {"gpt:context=6,layers=1,heads=2,width=16", "0.5"}};
+  for (const std::vector<std::string>& model : models) {
+    const auto outcome = run({"train", "--data", folder / "words.txt", "--batch", "8", "--steps", "120",
+                              "--model", model[0], "--lr", model[1], "--shards", "2", "--json"});
+    ASSERT_EQ(outcome.code, 0) << model[0] << ": " << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("600 characters, 6 distinct; the last 60 are for testing"));
+    EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1.0") << model[0];
+  }
+  const auto outcome = run({"train", "--data", folder / "words.txt", "--model", "gpt:context=600"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("the text has 600 characters, but --model gpt:context=600 needs at least 6,010"));
+}
+
 }  // namespace
 }  // namespace yoke

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/cli/train_text.cpp: windows of a text, for models of characters.
+#include <yoke/datasets.h>
+#include <yoke/models.h>
+#include <yoke/shuffle.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "command_line.h"
+#include "text.h"
+#include "train.h"
+
+namespace yoke::cli {
+namespace {
+
+// Windows that begin at these positions: the symbols, and those that follow each of them.
+Batch windows_at(const std::vector<std::uint8_t>& symbols, const std::vector<std::uint64_t>& positions,
+                 std::uint64_t context) {
+  std::vector<std::uint8_t> inputs(positions.size() * context);
+  std::vector<std::uint8_t> targets(inputs.size());
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    std::memcpy(inputs.data() + i * context, symbols.data() + positions[i], context);
+    std::memcpy(targets.data() + i * context, symbols.data() + positions[i] + 1, context);
+  }
+  const Dims dims{positions.size(), context};
+  return {tensor(inputs, dims), tensor(targets, dims)};
+}
+
+}  // namespace
+
+TrainData text_file(TrainOptions& options) {
+  constexpr std::int64_t kEpochs = 5;
+  constexpr std::int64_t kBatch = 32;
+  options.batch = options.batch == 0 ? kBatch : options.batch;
+  options.epochs = options.epochs == 0 ? kEpochs : options.epochs;
+  const datasets::Characters text = datasets::read_text(options.data);
+  const auto bytes = text.symbols.host_bytes();
+  const auto symbols = std::make_shared<std::vector<std::uint8_t>>(bytes.size());
+  std::memcpy(symbols->data(), bytes.data(), bytes.size());
+  const std::uint64_t context = models::text_model(options.model, text.alphabet.size()).context;
+  const std::uint64_t train_count = symbols->size() - symbols->size() / 10;
+  const std::uint64_t test_windows = (symbols->size() - train_count - 1) / context;
+  if (symbols->size() < 10 || test_windows == 0 || train_count <= context) {
+    throw Error(ErrorCode::kInvalidArgument,
+                options.data.string() + ": the text has " + grouped(symbols->size()) +
+                    " characters, but --model " + options.model + " needs at least " +
+                    grouped(10 * (context + 1)) +
+                    ": the last tenth is for testing; use a longer text, or a smaller context");
+  }
+  const auto batch = static_cast<std::uint64_t>(options.batch);
+  const std::uint64_t rows = std::max<std::uint64_t>(1, train_count / context / batch) * batch;
+  std::vector<std::uint64_t> positions;
+  for (std::uint64_t i = 0; i < test_windows; ++i) {
+    positions.push_back(train_count + i * context);
+  }
+  const Batch test = windows_at(*symbols, positions, context);
+  const TensorSpec spec{YOKE_TYPE_U8, {rows, context}};
+  const auto next = [symbols, context, batch, rows, seed = options.seed,
+                     starts = train_count - context](std::int64_t number) {
+    const std::uint64_t first = static_cast<std::uint64_t>(number) * batch;
+    std::vector<std::uint64_t> chosen(batch);
+    for (std::uint64_t i = 0; i < batch; ++i) {
+      // Distinct positions as long as they last.
+      const std::uint64_t drawn = first + i;
+      chosen[i] = Permutation(starts, seed, static_cast<std::int64_t>(drawn / starts))(drawn % starts);
+    }
+    return windows_at(*symbols, chosen, context);
+  };
+  TrainData data;
+  data.name = options.data.string();
+  data.sentence = data.name + ": " + grouped(symbols->size()) + " characters, " +
+                  std::to_string(text.alphabet.size()) + " distinct; the last " +
+                  grouped(symbols->size() - train_count) + " are for testing";
+  data.feed = {spec, spec, next};
+  data.test_inputs = test.inputs;
+  data.test_labels = test.targets;
+  data.class_count = text.alphabet.size();
+  return data;
+}
+
+}  // namespace yoke::cli
