@@ -149,7 +149,7 @@ int train_command(Arguments arguments) {
     if (error.code() != ErrorCode::kDeadlineExceeded && !is_late) {
       throw;
     }
-    throw Error(error.code(), text + "; --wait-timeout sets another limit than " +
+    throw Error(error.code(), text + "; --wait-timeout sets a limit other than " +
                                   shortest(options->wait_timeout_seconds) + " s");
   }
 }

@@ -208,7 +208,7 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
             "NAME");
   line.text(
       "merge", &typed.merge,
-      "how to merge gradients: auto (default: the fastest, by measured costs of the links), owner, tree, "
+      "how to merge gradients: auto (default: the strategy with the lowest estimated time), owner, tree, "
       "direct, ring or native",
       "NAME");
   line.text("placement", &typed.placement,
@@ -221,18 +221,18 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
       "NAME");
   line.text(
       "wire", &typed.wire,
-      "how gradients travel between shards: full (default), or bf16, half the bytes, with error feedback",
+      "how gradients are sent between shards: full (default), or bf16, half the bytes, with error feedback",
       "NAME");
   line.integer(
       "accumulate", &options.accumulate, {1, kMaxShards},
-      "micro-batches in which each shard computes its part of a batch, default 1; saves memory; with "
-      "--reduction sum, each adds its gradient as a shard does");
+      "micro-batches into which each shard divides its rows, default 1; saves memory; those for which a "
+      "batch has no rows are idle; with --reduction sum, each adds its gradient as a shard does");
   line.integer(
       "reproducible", &typed.reproducible, {1, kMaxShards},
       "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
   line.text("row-weights", &typed.row_weights,
-            "one number per shard, such as 3,3,1: rows of a batch that it gets in proportion; or measured: "
-            "faster devices get more",
+            "how to divide the rows of a batch: in proportion to one number per shard, such as 3,3,1; or "
+            "measured: faster devices get more rows",
             "LIST");
 }
 
@@ -363,7 +363,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   choose_optimizer(options, typed);
   check_micro_batches(options, typed);
   check(typed.timeline.empty() || typed.timeline != typed.save,
-        "--timeline and --save name the same file, " + typed.save + "; give two");
+        "--timeline and --save name the same file, " + typed.save + "; give two different files");
   options.data = typed.data;
   choose_files(options, typed);
   options.timeline = typed.timeline;

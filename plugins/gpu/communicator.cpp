@@ -322,7 +322,7 @@ int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> 
     name = comm.group_end.name;
     code = ended;
   }
-  // In its first collective, the library connects the members, and would wait here for those that are left out.
+  // In its first collective, the library connects the members, and would wait here for the members that are left out.
   for (const Part& part : parts) {
     if (code == 0 && left_out(parts, part) == nullptr) {
       name = "a collective";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.cpp: opens the driver, the run-time compiler, and the libraries of matrix products and collectives.
+// plugins/gpu/library.cpp: opens the driver, the run-time compiler, and the libraries of matrix products and
+// collectives.
 #include "library.h"
 
 #include <dlfcn.h>
@@ -174,8 +175,8 @@ const std::string& Library::compiler_identity() {
   return compiler_identity_;
 }
 
-// Why the library belongs to another driver than yoke's; empty if it does not. ROCm's libraries are linked with the
-// runtime of their release, which does not know the streams and memory of another one.
+// Why the library belongs to a driver other than yoke's; empty if it does not. ROCm's libraries are linked with the
+// runtime of their release, which does not know the streams and memory of another release.
 std::string Library::other_driver(void* library) const {
   void* const linked = find_symbol(library, driver_.init.name);
   return linked == nullptr || linked == reinterpret_cast<void*>(driver_.init.address)

@@ -17,7 +17,7 @@ double step_seconds(const CoreSplit& split, const ComputeWork& work) {
   constexpr double kStatements = 5;  // of a layer, that threads share
   constexpr double kFork = 2e-6;     // of a statement, and for each thread
   constexpr double kForkThread = 5e-7;
-  constexpr double kSerial = 0.02;  // part of the time that a further thread does not shorten
+  constexpr double kSerial = 0.02;  // share of the time that another thread does not shorten
   constexpr double kMeet = 8e-6;    // waiting for the slowest shard
   constexpr double kShard = 3e-6;   // host time of a shard's launches
   const auto shards = static_cast<double>(split.shards);
@@ -28,7 +28,7 @@ double step_seconds(const CoreSplit& split, const ComputeWork& work) {
   const double one_thread =
       std::max(rows * work.operations_per_row / kRate, 3 * bytes / (bytes <= kCacheBytes ? kCache : kMemory));
   const double fork = threads > 1 ? work.layer_count * kStatements * (kFork + threads * kForkThread) : 0;
-  // What is too small for several threads runs on one.
+  // Work that is too small for several threads runs on one.
   double seconds = std::min(one_thread, one_thread / threads * (1 + kSerial * (threads - 1)) + fork);
   if (split.shards == 1) {
     return seconds + 2 * bytes / (threads * kMemory);  // the update, in the same program

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/parallel/cost_model.cpp: computes what merging, updating and publishing cost. Owner and tree are played
-// through with clocks; for the others, whose members all do the same at once, a formula suffices.
+// runtime/parallel/cost_model.cpp: estimates the time of merging, updating and publishing. Owner and tree are
+// simulated with clocks. In the other strategies all members do the same at the same time, so a formula is enough.
 #include <yoke/runtime/cost_model.h>
 
 #include <algorithm>
@@ -18,10 +18,10 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;  // from, to
 
-// What each strategy needs to know of a bucket.
+// What each strategy needs to know about a bucket.
 struct Bucket {
   double bytes = 0;
-  double sent = 0;   // instead of `bytes`, where gradients travel
+  double sent = 0;   // instead of `bytes`, where gradients are sent
   double state = 0;  // bytes of the optimizer's states
 };
 
@@ -43,7 +43,7 @@ class Play {
       : costs_(costs), bucket_(bucket), links_(costs), now_(costs.size()) {}
   void add(std::uint32_t from, std::uint32_t to) {
     if (bucket_.sent < bucket_.bytes) {
-      run(from, 3.5 * bucket_.bytes);  // reads gradients and errors, writes errors and what is sent
+      run(from, 3.5 * bucket_.bytes);  // reads gradients and errors, writes errors and rounded gradients
     }
     now_[to] = std::max(now_[to], now_[from]);
     if (!costs_.is_near(from, to)) {
@@ -123,7 +123,7 @@ double played(const GroupCosts& costs, const MergeWork& work, MergeStrategy stra
   if (is_tree) {
     std::reverse(broadcast.begin(), broadcast.end());
   }
-  // Many buckets take as long as some, and then as long for each as the latter ones of these.
+  // Simulates the first buckets only: each further bucket takes as long as one of the second half of these.
   constexpr double kSome = 8;
   const double buckets = bucket_count(work);
   const Bucket bucket = bucket_of(work, buckets);
@@ -244,7 +244,7 @@ std::vector<Placement> placements_of(const GroupCosts& costs, MergeStrategy stra
     return {placement};
   }
   if (strategy == MergeStrategy::kDirect && !costs.has_one_memory) {
-    return {Placement::kSharded, Placement::kOwner};  // with the latter, all read their own parameters
+    return {Placement::kSharded, Placement::kOwner};  // with kOwner, all read their own parameters
   }
   const bool is_star = strategy == MergeStrategy::kOwner || strategy == MergeStrategy::kTree;
   return {is_star ? Placement::kOwner : Placement::kSharded};

@@ -86,7 +86,7 @@ class Measurement {
     const double large = seconds(kLarge);
     return {std::max(small - call, 1e-7), static_cast<double>(kLarge) / std::max(large - small, 1e-7)};
   }
-  // The best of three times, after one that may set up what later ones use.
+  // The best of three times, after a first run that may set up what later runs use.
   double best(const std::function<void()>& queue) {
     double result = 1e9;
     for (int i = 0; i < 4; ++i) {

@@ -50,8 +50,8 @@ class TreeCollectives final : public Collectives {
   }
 };
 
-// A range is cut into pieces. In each round a piece moves on to the next member, which adds it up; so it ends at
-// the member of its number, or, if there are fewer pieces than members, at the first of those that share it.
+// A range is cut into pieces. In each round a piece moves to the next member, which adds its own. The sum ends at the
+// member with the piece's number or, if there are fewer pieces than members, at the first member that shares the piece.
 class RingCollectives final : public Collectives {
  public:
   using Collectives::Collectives;

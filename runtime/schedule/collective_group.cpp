@@ -52,7 +52,7 @@ CollectiveGroup::~CollectiveGroup() {
     communicator.leak();
   }
   stream(0).backend().runtime->logger.log_composed(LogLevel::kError, [&] {
-    return "communicator.leak stream=" + stream(0).name + " members=" + std::to_string(size()) +
+    return "communicator.leak stream=\"" + stream(0).name + "\" members=" + std::to_string(size()) +
            " reason=\"collectives are still pending after wait_timeout\"";
   });
 }

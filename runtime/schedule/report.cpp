@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/report.cpp: what streams do at the moment, and waiting for all streams of a device.
+// runtime/schedule/report.cpp: what streams are doing, and waiting for all streams of a device.
 #include <algorithm>
 #include <array>
 #include <cstdio>

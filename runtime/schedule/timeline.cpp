@@ -90,7 +90,7 @@ void StreamState::close() noexcept {
   }
   if (!leave_workers(is_complete(last_ticket()) ? deadline_after(kGrace) : Clock::now())) {
     backend().runtime->logger.log_composed(LogLevel::kError, [&] {
-      return "stream.abandon stream=" + name + " reason=\"a call into the backend did not return\"";
+      return "stream.abandon stream=\"" + name + "\" reason=\"a call into the backend did not return\"";
     });
   }
   if (is_complete(last_ticket())) {  // else pending copies use their memory

@@ -255,7 +255,7 @@ void StreamState::inject_delay(std::uint64_t ticket) const {
   }
 }
 
-// Whether the command waits no longer: this stream has failed, or the other one is ready or has failed.
+// Whether the wait has ended: this stream has failed, or the other one is ready or has failed.
 bool StreamState::is_over(const Command& wait) const noexcept {
   const StreamState& other = *wait.other;
   return other.is_complete(wait.other_ticket) ||
@@ -263,7 +263,7 @@ bool StreamState::is_over(const Command& wait) const noexcept {
           (has_failed(wait.ticket) || (wait.inherits && other.has_failed(wait.other_ticket))));
 }
 
-// Returns false if the stream has parked: the worker must not touch it any more.
+// Returns false if the stream is parked: the worker must not use it afterwards.
 bool StreamState::wait_as_worker(const Command& command) noexcept {
   if (awaited_ != nullptr) {
     stop_waiting();
@@ -293,7 +293,7 @@ bool StreamState::wait_as_worker(const Command& command) noexcept {
   return park(command);
 }
 
-// Returns true if the wait is over instead.
+// Returns true if the wait has already ended instead.
 bool StreamState::park(const Command& command) noexcept {
   const std::shared_ptr<StreamState> other = command.other;
   // Until it is released, no worker runs this stream: run_commands begins with stop_waiting.
@@ -339,7 +339,7 @@ void StreamState::remove_waiter(StreamState& waiter) noexcept {
   }
 }
 
-// Runs the streams whose wait is over.
+// Runs the streams whose wait has ended.
 void StreamState::wake_waiters() noexcept {
   const std::lock_guard lock(waiters_mutex_);
   std::uint64_t lowest = kNever;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/merge_bench.cpp: sums and all-reduces of two shards' tensors on cc, beside the same sum by two plain
-// threads.
+// tests/bench/merge_bench.cpp: sums and all-reduces of two shards' tensors on cc, compared with the same sum
+// by two plain threads.
 #include <yoke/runtime/collective.h>
 
 #include <algorithm>

@@ -211,7 +211,7 @@ int main(int argc, char** argv) {
       "node", po::value(&node_size), "devices of a node, default 8")("megabytes", po::value(&megabytes),
                                                                      "gradients of a member, default 100")(
       "bucket", po::value(&bucket_megabytes), "megabytes of a bucket, default 4")(
-      "wire", po::value(&wire), "how gradients travel: full (default) or bf16");
+      "wire", po::value(&wire), "how gradients are sent: full (default) or bf16");
   for (const auto& [name, value, unit, text] :
        {std::tuple{"launch", &costs.launch, 1e-6, "time before each copy and launch, default 4"},
         std::tuple{"memory", &costs.memory, 1e9, "bandwidth of a device's memory, default 2000"},

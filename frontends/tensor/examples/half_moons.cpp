@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/examples/half_moons.cpp: a small network learns to tell two half-moons apart, with example_train_loop.
+// frontends/tensor/examples/half_moons.cpp: a small network learns to tell two half-moons apart, with
+// example_train_loop.
 #include <yoke/yoke.h>
 
 #include <cmath>

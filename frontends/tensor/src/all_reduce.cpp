@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/all_reduce.cpp: all-reduce in expressions: a copy in a hint, after which programs are cut.
+// frontends/tensor/src/all_reduce.cpp: all-reduce in expressions: a copy inside a hint, after which programs are split.
 #include "all_reduce.h"
 
 #include <yoke/composite.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kSum = "all_reduce_sum";
 constexpr std::string_view kMean = "all_reduce_mean";
 
-// The reduction that a hint stands for, be it of the operation or of its gradient.
+// The reduction that a hint names, for the operation or its gradient.
 std::optional<Reduction> reduction_of(const program::Hint& hint) {
   return hint.name.starts_with(kSum)    ? std::optional(Reduction::kSum)
          : hint.name.starts_with(kMean) ? std::optional(Reduction::kMean)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/attention.cpp: attention, and encodings of positions.
+// frontends/tensor/src/attention.cpp: attention and position encodings.
 #include <yoke/attention.h>
 #include <yoke/losses.h>
 #include <yoke/ops.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/example_loop.cpp: the example of a whole training loop.
+// frontends/tensor/src/example_loop.cpp: the example of a training loop.
 #include <yoke/example_loop.h>
 #include <yoke/mode.h>
 #include <yoke/ops.h>

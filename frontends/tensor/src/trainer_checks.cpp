@@ -126,9 +126,8 @@ void Trainer::Impl::check_data() const {
 void Trainer::Impl::check_symbols(const Lowered& lowered) const {
   if (detail::has_all_reduce(lowered.program)) {
     fail(
-        "data_parallel: the loss, the learning rate or what is read uses all_reduce; a trainer reduces "
-        "gradients by "
-        "itself, and a DistributedProgram runs such programs");
+        "data_parallel: the loss, the learning rate or a tensor that is read uses all_reduce, but a trainer "
+        "already reduces gradients; use a DistributedProgram");
   }
   for (const program::Symbol& symbol : lowered.program.symbols) {
     const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
@@ -201,7 +200,7 @@ void Trainer::Impl::check_reproducible() const {
          "; set only one of them: reproducible / shards is the number of micro-batches per shard");
   }
   if (options.wire != Wire::kFull) {
-    fail(text + ", which needs the wire format full: what rounding takes depends on the number of shards");
+    fail(text + ", which needs the wire format full, because rounding errors depend on the number of shards");
   }
   if (options.merge != MergeStrategy::kAuto && options.merge != MergeStrategy::kTree) {
     fail(text + ", which needs the merge strategy tree, but merge is " + merge_strategy_name(options.merge));

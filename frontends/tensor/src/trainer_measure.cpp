@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_measure.cpp: measures how fast each kind of device computes gradients, to weight the rows
-// of its shards.
+// frontends/tensor/src/trainer_measure.cpp: measures how fast each kind of device computes gradients, to weight the
+// rows of its shards.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,7 +13,7 @@ namespace yoke {
 namespace {
 
 constexpr int kRounds = 5;
-constexpr double kRoundSeconds = 0.005;  // much longer than the intervals at which streams are asked
+constexpr double kRoundSeconds = 0.005;  // much longer than the interval at which streams are polled
 constexpr double kMostRepeats = 100;
 constexpr double kLargestWeight = 1000;
 
@@ -73,8 +73,8 @@ void Trainer::Impl::pretend_batch() {
   fetched = 1;
 }
 
-// Weights in proportion to rows per second, the same for all shards on devices of a kind. A setup of its own does
-// the work, so that nothing of it remains in the run.
+// Weights in proportion to rows per second, the same for all shards on devices of a kind. A separate setup
+// does the work, so that it leaves nothing in the run.
 void Trainer::Impl::measure_row_weights() {
   const std::vector<std::string> kinds = device_kinds();
   const bool is_mixed =

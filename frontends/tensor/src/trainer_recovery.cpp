@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_recovery.cpp: on_device_lost = redistribute: waits for the end of each step and, when
-// shards are lost, sets up the others anew and goes on.
+// frontends/tensor/src/trainer_recovery.cpp: on_device_lost = redistribute: waits for the end of each step and, if
+// shards are lost, sets up the other ones again and continues.
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -69,8 +69,8 @@ void Trainer::Impl::require_whole_steps(const char* call) const {
   }
 }
 
-// Waits for all streams, and at most once for a whole timeout. Returns the first error. Copies that have not ended then
-// keep `memory`.
+// Waits for all streams, of which only one may use up a whole timeout. Returns the first error. Copies that have not
+// finished by then keep `memory` alive.
 std::optional<Error> Trainer::Impl::wait_for_all(
     const std::shared_ptr<std::vector<std::byte>>& memory) noexcept {
   std::optional<Error> first;
@@ -112,7 +112,7 @@ void Trainer::Impl::settle() {
   const auto combined = [&](const std::vector<double>& weights) {
     double sum = 0;
     for (std::size_t s = 0; s < std::min(weights.size(), each.size()); ++s) {
-      sum += weights[s] == 0 ? 0 : weights[s] * each[s];  // without rows, it may be anything
+      sum += weights[s] == 0 ? 0 : weights[s] * each[s];  // without rows, the value is undefined
     }
     return sum;
   };
@@ -136,7 +136,7 @@ void Trainer::Impl::settle() {
   *whole_set = step_plan.set();
 }
 
-// The shards of lost devices or, if none is lost, the shard that failed first. Its failure has made others fail.
+// The shards of lost devices or, if no device is lost, the shard that failed first: the others failed because of it.
 std::vector<LostShard> Trainer::Impl::find_lost() const {
   std::vector<LostShard> found;
   const auto add = [&](std::size_t k, std::string reason) {
@@ -173,7 +173,7 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
   return found;
 }
 
-// The names in set 0 of what a step changes.
+// The names in set 0 of the tensors that a step changes.
 std::vector<std::string> Trainer::Impl::kept_names() const {
   std::vector<std::string> names;
   for (const Parameter& parameter : parameters) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_rows.cpp: steps whose shards get other numbers of rows, computed in pieces of sizes that
-// were compiled at setup.
+// frontends/tensor/src/trainer_rows.cpp: steps in which the numbers of rows of shards change, computed in pieces whose
+// sizes were compiled at setup.
 #include <yoke/ops.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ void Trainer::Impl::check_row_weights(std::span<const std::int64_t> weights, std
   }
 }
 
-// Of all micro-batches, in the order of the rows.
+// The weights of all micro-batches, in the order of their rows.
 std::vector<std::uint64_t> Trainer::Impl::micro_weights() const {
   std::vector<std::uint64_t> weights(shard_backends.size() * per_shard, 1);
   for (std::size_t k = 0; k < row_weights.size(); ++k) {
@@ -150,7 +150,7 @@ void Trainer::Impl::link_pieces(const std::vector<std::shared_ptr<Buffer>>& work
   }
 }
 
-// Takes note of the rows of this step. Allocates nothing.
+// Records the rows of this step. Allocates nothing.
 Variant& Trainer::Impl::choose_rows() {
   Variant& now = variants[0];
   const bool is_tail = batch_number >= plan.full_batches;

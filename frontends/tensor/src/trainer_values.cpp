@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_values.cpp: reads, saves and restores what a trainer has on its shards.
+// frontends/tensor/src/trainer_values.cpp: reads, saves and restores values on a trainer's shards.
 #include <yoke/mode.h>
 #include <yoke/train_helpers.h>
 

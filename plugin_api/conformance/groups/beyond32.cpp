@@ -24,7 +24,8 @@ constexpr bool kIsSanitized = true;  // shadow memory of such a buffer is not sm
 constexpr bool kIsSanitized = false;
 #endif
 
-// Throws Unsupported if the device or the machine lacks memory for the buffers of two tests. A plugin may touch all of it.
+// Throws Unsupported if the device or the machine lacks memory for the buffers of two tests. A plugin may touch all of
+// it.
 Buffer far_buffer(Kit& kit) {
   Device& device = kit.device();
   const yoke_memory_info memory = device.memory();
@@ -44,7 +45,8 @@ Buffer far_buffer(Kit& kit) {
   return {device, kByteCount};
 }
 
-// Some ranges of a buffer with their expected contents. They do not overlap, and differ in more than their last 31 bits.
+// Some ranges of a buffer with their expected contents. They do not overlap, and differ in more than their last 31
+// bits.
 class FarRanges {
  public:
   FarRanges(Kit& kit, const Buffer& buffer) : plugin_(kit.plugin()), buffer_(buffer) {

@@ -176,8 +176,8 @@ void memory_limit(Kit& kit) {
   check_equal(device.memory().used_bytes, memory.used_bytes, "used_bytes after a failed buffer_create");
 }
 
-// Creates `count` buffers of `byte_count` bytes together, and checks that they do not share memory. Returns false if the
-// device has too little memory.
+// Creates `count` buffers of `byte_count` bytes together, and checks that they do not share memory. Returns false if
+// the device has too little memory.
 bool create_together(Device& device, std::uint64_t byte_count, std::uint64_t count) {
   std::vector<Buffer> alive;
   for (std::uint64_t i = 0; i < count; ++i) {

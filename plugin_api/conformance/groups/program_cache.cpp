@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/program_cache.cpp: long texts that differ in one character, at either end, or in the order
-// of their programs, compiled one after the other, so that a cache with an incomplete key mixes them up.
+// plugin_api/conformance/groups/program_cache.cpp: long texts that differ in one character, at either end, or in the
+// order of their programs, compiled one after the other, so that a cache with an incomplete key mixes them up.
 #include <algorithm>
 #include <memory>
 

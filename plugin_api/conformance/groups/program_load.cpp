@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/program_load.cpp: long reductions, which backends split over threads, give the same bits
-// however busy the machine is.
+// plugin_api/conformance/groups/program_load.cpp: long reductions, which backends split over threads, give the same
+// bits however busy the machine is.
 #include <algorithm>
 #include <atomic>
 #include <iterator>

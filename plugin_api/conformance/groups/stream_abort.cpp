@@ -254,7 +254,7 @@ void callback_beside_abort(Kit& kit) {
   check(!is_closed || next.calls() == 0,
         "stream_abort called a queued host callback while work before it was running");
   running.open();
-  if (is_closed) {  // else both callbacks may have returned before the stream was aborted
+  if (is_closed) {  // otherwise both callbacks may have returned before the stream was aborted
     check_failed_callback(next, YOKE_STATUS_ABORTED, "a stream that was aborted during another callback");
   }
   expect_code(stream.wait(), YOKE_STATUS_ABORTED, "waiting for an aborted stream");

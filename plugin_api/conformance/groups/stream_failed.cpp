@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/stream_failed.cpp: streams that failed or were aborted: all later work is skipped, waits
-// for other streams end, and new streams and events are not affected.
+// plugin_api/conformance/groups/stream_failed.cpp: streams that failed or were aborted: all later work is skipped,
+// waits for other streams end, and new streams and events are not affected.
 #include <algorithm>
 #include <functional>
 
@@ -139,8 +139,8 @@ void skips_all(Kit& kit) {
 enum class Way { kStreamWait, kEventWait, kDeviceAbort };
 
 // A stream that waits for another is aborted. Its work has not started, so a wait for it need not last until the other
-// stream continues, unless the device already has the work and runs it to its end. Returns false if it lasted that long,
-// although the work was skipped.
+// stream continues, unless the device already has the work and runs it to its end. Returns false if it lasted that
+// long, although the work was skipped.
 bool ends_early(Kit& kit, Way way, std::uint64_t patience_ns) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();

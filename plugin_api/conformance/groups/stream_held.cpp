@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/stream_held.cpp: streams that are held back while others work: what their work uses must
-// not be recycled, however much is queued on them and on others.
+// plugin_api/conformance/groups/stream_held.cpp: streams that are held back while others work: what their work uses
+// must not be recycled, however much is queued on them and on others.
 #include <deque>
 
 #include "groups.h"

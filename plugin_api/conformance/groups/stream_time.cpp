@@ -51,13 +51,13 @@ void deadline_during_work(Kit& kit) {
              [](const Stream& stream) { return stream.record().wait(kMillisecond); });
 }
 
-// The target of one large command, which is seen to change while the command runs.
+// The target of one large command. The test sees it change while the command runs.
 class Progress {
  public:
   Progress(const std::byte* target, std::uint64_t byte_count)
       : target_(target), step_((byte_count - 1) / kSamples) {}
   enum class State { kNone, kSome, kAll };
-  // How much of the target has the value.
+  // Whether none, some or all of the target has the value.
   State of(std::byte value) const {
     std::uint64_t changed = 0;
     for (std::uint64_t i = 0; i <= kSamples; ++i) {
@@ -85,8 +85,9 @@ void make_quick_call(std::size_t call, const Stream& stream, const std::optional
   }
 }
 
-// `queue(value)` queues a command that writes `value` to the target. Of many calls during the command not all may wait
-// for its end; a loaded machine may delay some by chance. A call that is quick at the end of the command shows nothing.
+// `queue(value)` queues a command that writes `value` to the target. Of many calls during the command, at least one
+// must return before it ends; a busy machine may delay the others. A quick call near the end of the command proves
+// nothing.
 template <class Queue>
 void expect_quick_calls(const Stream& stream, const char* what, const Progress& progress,
                         const Queue& queue) {

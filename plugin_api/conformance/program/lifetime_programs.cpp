@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/lifetime_programs.cpp: border_programs.h, temporaries whose memory a backend may share.
+// plugin_api/conformance/program/lifetime_programs.cpp: border_programs.h, temporaries whose memory a backend may
+// share.
 #include <algorithm>
 
 #include "../check.h"
@@ -14,9 +15,9 @@ using program::Type;
 
 namespace {
 
-// Writes a program with temporaries of few sizes, so that many could share memory. Some are written before a repeat block
-// and read after it, some carry a value from one round to the next, some are read after the last round. Integers wrap, so
-// every wrong value shows.
+// Writes a program with temporaries of few sizes, so that many could share memory. Some are written before a repeat
+// block and read after it, some carry a value from one round to the next, some are read after the last round. Integers
+// wrap, so every wrong value shows.
 class Lifetimes {
  public:
   Lifetimes(std::uint64_t seed, std::uint64_t number, bool has_i64)

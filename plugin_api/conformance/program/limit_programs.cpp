@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/limit_programs.cpp: border_programs.h, reads around both ends, names, deep and wide programs.
+// plugin_api/conformance/program/limit_programs.cpp: border_programs.h, reads around both ends, names, deep and wide
+// programs.
 #include <algorithm>
 #include <array>
 #include <exception>

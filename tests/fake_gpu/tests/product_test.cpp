@@ -374,7 +374,7 @@ TEST_P(ProductTest, KernelComputesAProductWithoutAnAlgorithm) {
   }
 }
 
-TEST_P(ProductTest, FailureThatPassesIsForgotten) {
+TEST_P(ProductTest, TemporaryFailureIsForgotten) {
   for (const char* call : {"blas_find:1:3", "blas_layout_create:2:3"}) {  // while the code is compiled
     expect_ok([&]() -> std::string {
       return fault_of(conditions({{"FAKE_GPU_FAIL", call}}), kProducts[0],

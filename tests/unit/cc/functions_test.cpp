@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/functions_test.cpp: functions of f32 within their error bounds in ulp, rounding to 16 bits, random bits.
+// tests/unit/cc/functions_test.cpp: functions of f32 within their error bounds in ulp, rounding to 16 bits, random
+// bits.
 #include <gtest/gtest.h>
 #include <yoke/program/execute.h>
 

@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--accumulate", "4096", "--shards", "2"},
                  "--shards times --accumulate is 8192; the maximum is 4096"},
         BadUsage{{"--timeline", "a.json", "--save", "a.json"},
-                 "--timeline and --save name the same file, a.json; give two"},
+                 "--timeline and --save name the same file, a.json; give two different files"},
         BadUsage{{"--optimizer", "sdg"},
                  "--optimizer: no optimizer is named 'sdg'; the optimizers are sgd, adam, adamw, rmsprop, "
                  "adagrad, lion"},
@@ -189,7 +189,7 @@ TEST(YokeTrainError, KernelThatNeverReturnsEndsTheRunAfterOneTimeout) {
                             "--epochs", "1", "--wait-timeout", "4"});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("; --wait-timeout sets another limit than 4 s\n"));
+  EXPECT_THAT(outcome.err, HasSubstr("; --wait-timeout sets a limit other than 4 s\n"));
   EXPECT_LT(seconds.count(), 7.9) << "twice the timeout";
 }
 

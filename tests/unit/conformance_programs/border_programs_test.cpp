@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/conformance_programs/border_programs_test.cpp: programs at the borders of types are valid for every device,
-// hold the borders, and allow the results of the reference executor only.
+// tests/unit/conformance_programs/border_programs_test.cpp: programs at the borders of types are valid for every
+// device, hold the borders, and allow the results of the reference executor only.
 #include "border_programs.h"
 
 #include <gtest/gtest.h>

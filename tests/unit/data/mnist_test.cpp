@@ -91,7 +91,7 @@ TEST_F(MnistFolder, TruncatedFileIsAnErrorThatNamesFileAndOffset) {
     const std::string whole = test::read_whole(path);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       test::write_file(path, whole.substr(0, size));
-      EXPECT_THAT(error_text(), AllOf(HasSubstr(path), HasSubstr("byte"), HasSubstr("fetch it again")))
+      EXPECT_THAT(error_text(), AllOf(HasSubstr(path), HasSubstr("byte"), HasSubstr("download it again")))
           << size;
     }
     std::filesystem::remove(path);
@@ -121,7 +121,7 @@ TEST_F(MnistFolder, FileThatIsTooLongIsAnError) {
   EXPECT_EQ(error_text(),
             train_images().string() +
                 ": the header declares 2 x 1 x 3 bytes of data, but 7 follow byte 16; the file is too long: "
-                "fetch it again");
+                "download it again");
 }
 
 TEST_F(MnistFolder, DimensionsThatOverflowAreAnError) {

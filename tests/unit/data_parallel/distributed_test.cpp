@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/distributed_test.cpp: groups that reduce gradients of parameters one by one, and all-reduce with
-// its gradient.
+// tests/unit/data_parallel/distributed_test.cpp: groups that reduce gradients of parameters one by one, and all-reduce
+// with its gradient.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/all_reduce.h>
@@ -361,9 +361,9 @@ TEST(AllReduceOperation, MisuseIsAnError) {
   const auto loss_of = [&](const Tensor& x, const Tensor& y) {
     return sum(all_reduce(of.w.tensor(), Reduction::kSum)) * sum(x * y);
   };
-  EXPECT_THAT(
-      error_of([&] { data_parallel(options_for(2, 0.1F), data, data, loss_of, [](Trainer&) {}); }),
-      is_error(ErrorCode::kInvalidArgument, "uses all_reduce; a trainer reduces gradients by itself"));
+  EXPECT_THAT(error_of([&] { data_parallel(options_for(2, 0.1F), data, data, loss_of, [](Trainer&) {}); }),
+              is_error(ErrorCode::kInvalidArgument,
+                       "uses all_reduce, but a trainer already reduces gradients; use a DistributedProgram"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/recovery_test.cpp: trainers that lose shards and go on with the others.
+// tests/unit/data_parallel/recovery_test.cpp: trainers that lose shards and continue with the others.
 #include "recovery.h"
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 INSTANTIATE_TEST_SUITE_P(Streams, Recovery, ::testing::Values(test::Streams::kWorker, test::Streams::kNative),
                          test::streams_name);
 
-// The parameters have the bits of a run that had one shard less from the failed step on. The calls after the step,
+// The parameters have the bits of a run that has one shard fewer from the failed step on. The calls after the step,
 // which compare the replicas, are before the next one.
 TEST_P(Recovery, EveryCallOfAStepMayFail) {
   for (const std::int64_t shards : {2, 3}) {
@@ -112,7 +112,7 @@ TEST_P(Recovery, FirstAndLastStepMayFail) {
   }
 }
 
-TEST_P(Recovery, MomentumLossesAndEvaluationsGoOn) {
+TEST_P(Recovery, MomentumLossesAndEvaluationsContinue) {
   options.optimizer = Sgd{0.9, 1e-3, true};
   options.batch_size = 4;  // two batches of 4 rows, and one of 2
   for (const Placement placement : kPlacements) {
@@ -138,7 +138,7 @@ TEST_P(Recovery, FedBatchesAreUsedAgain) {
   EXPECT_EQ(asked, 19 * kPerRun);
 }
 
-TEST_P(Recovery, MicroBatchesAndOverlapGoOn) {
+TEST_P(Recovery, MicroBatchesAndOverlapContinue) {
   options.optimizer = Sgd{.momentum = 0.9};
   options.accumulate = 2;
   expect_like_without_loss(2);
@@ -148,7 +148,7 @@ TEST_P(Recovery, MicroBatchesAndOverlapGoOn) {
   expect_like_without_loss(3);
 }
 
-TEST_P(Recovery, RowWeightsStay) {
+TEST_P(Recovery, RowWeightsAreKept) {
   options.optimizer = Sgd{.momentum = 0.9};
   options.row_weights = {3, 1, 2};
   options.varying_rows = true;

@@ -119,7 +119,7 @@ TEST_F(MixedShards, OfOneKindAreNotMeasured) {
               is_error(ErrorCode::kInvalidArgument, "measure_row_weights and row_weights are set"));
 }
 
-TEST(RowWeights, ThatAreWrongAreRefused) {
+TEST(RowWeights, InvalidWeightsAreRefused) {
   constexpr auto kInvalid = ErrorCode::kInvalidArgument;
   const auto error_with = [](const std::function<void(Setting&)>& change) {
     Setting setting;

@@ -272,7 +272,7 @@ TEST(VaryingRows, ReportTheFirstStepWithABadLoss) {
   }
 }
 
-TEST(VaryingRows, OfTheOwnerMayBeNone) {
+TEST(VaryingRows, OwnerMayHaveNoRows) {
   Setting setting;
   DataParallelOptions options = options_of(setting);
   options.shards = 2;

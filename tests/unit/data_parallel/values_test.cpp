@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/values_test.cpp: what a trainer reads and returns, batches that it is given, and learning rates.
+// tests/unit/data_parallel/values_test.cpp: values that a trainer reads and returns, given batches, and learning rates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

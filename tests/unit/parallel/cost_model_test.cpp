@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/cost_model_test.cpp: which strategy auto picks, and what it measures for that.
+// tests/unit/parallel/cost_model_test.cpp: which strategy auto chooses, and which measurements it makes.
 #include <yoke/runtime/cost_model.h>
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/protocol.cpp: the search, with states that were seen before left out.
+// tests/unit/parallel/protocol.cpp: the search, which visits each state once.
 #include "protocol.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ Protocol::Protocol(const CallGraph& graph, std::vector<std::size_t> ends, std::v
   right_ = in_order();
 }
 
-// Cuts all memory where any access of a buffer begins or ends, and copies and replicas alike.
+// Cuts all memory at the bounds of every access, copy and replica.
 void Protocol::make_segments(const CallGraph& graph) {
   std::set<std::uint64_t> cuts;
   std::map<const yoke_buffer*, std::uint64_t> sizes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/protocol_test.cpp: the protocol of a step, checked for all orders in which the calls that two steps
-// queue can run, with failures at any call: no deadlock, no bad update, and the same updates for every member.
+// tests/unit/parallel/protocol_test.cpp: the protocol of a step, checked for all orders in which the calls that two
+// steps queue can run, with failures at any call: no deadlock, no bad update, and the same updates for every member.
 #include "protocol.h"
 
 #include "recorded.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/wire_test.cpp: gradients that are rounded to bf16 on their way, with error feedback.
+// tests/unit/parallel/wire_test.cpp: gradients that are sent as bf16, with error feedback.
 #include <bit>
 #include <cmath>
 #include <limits>

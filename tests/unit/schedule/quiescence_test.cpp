@@ -177,7 +177,7 @@ TEST(NativeQuiescenceTest, StreamWhoseWorkDoesNotEndStaysOpen) {
     stream->to_host(target.data(), buffer);
     EXPECT_TRUE(wait_for_calls(*rig.control, 1));
   }
-  EXPECT_THAT(rig.log.all(), Contains(HasSubstr("stream.abandon stream=stuck")));
+  EXPECT_THAT(rig.log.all(), Contains(HasSubstr("stream.abandon stream=\"stuck\" reason=\"")));
   EXPECT_THAT(rig.log.all(), Contains(HasSubstr("buffer.leak device=test0:0 bytes=64")));
   EXPECT_EQ(rig.backend->live_counts().streams, 1U);
   rig.control->is_blocked = false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/work_record_test.cpp: RuntimeOptions::on_work gets the work of streams that the runtime runs, and of
-// streams whose backend has yoke.profile/1.
+// tests/unit/schedule/work_record_test.cpp: RuntimeOptions::on_work gets the work of streams that the runtime runs, and
+// of streams whose backend has yoke.profile/1.
 #include <mutex>
 
 #include "rig.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/tensor/functions_test.cpp: convolution, pooling, norms, attention, positions and losses: values and
-// gradients that PyTorch 2.15 computed, and what PyTorch has no function for. tests/parity/functions_test.cpp compares
-// random shapes with PyTorch.
+// tests/unit/tensor/functions_test.cpp: convolution, pooling, norms, attention, positions and losses: compared with
+// values and gradients that PyTorch 2.15 computed, or with formulas where PyTorch has no function.
+// tests/parity/functions_test.cpp compares random shapes with PyTorch.
 #include <gtest/gtest.h>
 #include <yoke/attention.h>
 #include <yoke/convolution.h>

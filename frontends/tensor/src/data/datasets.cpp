@@ -183,7 +183,7 @@ Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {
   constexpr std::uint64_t kMost = std::uint64_t{1} << 40U;
   if (count > kMost) {
     throw Error(ErrorCode::kInvalidArgument,
-                "half_moons: count is " + std::to_string(count) + "; the most is 2^40 points");
+                "half_moons: count is " + std::to_string(count) + "; the maximum is 2^40 points");
   }
   // Stream 0 gives the angle; streams 1 and 2 give two normal errors by the Box-Muller transform.
   const auto uniform = [&](std::int64_t stream, std::uint64_t i) {

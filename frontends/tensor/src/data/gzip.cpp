@@ -74,7 +74,7 @@ std::vector<std::byte> gunzip(std::span<const std::byte> file, const std::string
     } else if (result != Z_OK || inflater.left() == 0) {
       throw Error(ErrorCode::kDataLoss, what + ": invalid gzip data at byte " +
                                             std::to_string(file.size() - inflater.left()) + " (" +
-                                            inflater.message() + "); the file is damaged: fetch it again");
+                                            inflater.message() + "); the file is damaged: download it again");
     }
   }
   bytes.resize(bytes.size() - room.size());

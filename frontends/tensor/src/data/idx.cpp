@@ -39,14 +39,14 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   } else if (path.extension() == ".gz" && file.bytes.size() >= 2) {
     throw Error(ErrorCode::kDataLoss,
                 path.string() +
-                    ": it is not a gzip file, in spite of its name; fetch it again, or remove "
+                    ": it is not a gzip file, despite its name; download it again, or remove "
                     ".gz from the name of a file that is already decompressed");
   }
   const std::size_t held = file.bytes.size();
   if (held < file.data_offset) {
     throw Error(ErrorCode::kDataLoss, path.string() + ": the file ends at byte " + std::to_string(held) +
                                           ", inside its " + std::to_string(file.data_offset) +
-                                          "-byte header; it is truncated: fetch it again");
+                                          "-byte header; it is truncated: download it again");
   }
   const std::uint32_t wanted_magic = 0x0800U + static_cast<std::uint32_t>(rank);  // 0x08: unsigned bytes
   const std::uint32_t magic = read_big_endian(file.bytes, 0);
@@ -77,7 +77,7 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
                                           " bytes of data, but " + std::to_string(held - file.data_offset) +
                                           " follow byte " + std::to_string(file.data_offset) +
                                           "; the file is " + (truncated ? "truncated" : "too long") +
-                                          ": fetch it again");
+                                          ": download it again");
   }
   return file;
 }

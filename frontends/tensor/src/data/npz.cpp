@@ -46,7 +46,7 @@ Error error_of(const zip_error_t& error, const std::string& where, const std::st
           where + ": " + zip_error_strerror(&copy) + "; " + fix};
 }
 
-constexpr const char* kDamaged = "this is not a .npz file, or it is damaged: fetch or save it again";
+constexpr const char* kDamaged = "this is not a .npz file, or it is damaged: download or save it again";
 
 class ZipReader {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/output_file.cpp: collects what is written, and remembers the first failure.
+// frontends/tensor/src/data/output_file.cpp: buffers the output, and keeps the first failure.
 #include <yoke/output_file.h>
 #include <yoke/runtime/error.h>
 
