@@ -98,7 +98,7 @@ bool takes_a_value(std::string_view name) {
 const char* const kGlobalOptionsHelp =
     "  --layers validate,trace     insert these layers between yoke and its plugins, like YOKE_LAYERS;\n"
     "                              trace writes YOKE_TRACE_FILE (default yoke-trace-PID.yoketrace);\n"
-    "                              validate reports at the end how many broken rules it found\n"
+    "                              validate reports at the end how many violations it found\n"
     "  --data                      make the trace layer record data in full, not only its hash, like\n"
     "                              YOKE_TRACE_DATA=1\n"
     "  --plugin-option BACKEND.NAME=VALUE\n"

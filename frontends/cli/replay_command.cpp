@@ -36,7 +36,8 @@ class MappedFile {
       if (file >= 0) {
         ::close(file);
       }
-      throw Error(ErrorCode::kNotFound, path + ": " + why);
+      throw Error(ErrorCode::kNotFound,
+                  "cannot read " + path + ": " + why + "; give a file that the layer trace wrote");
     }
     size_ = static_cast<std::size_t>(about.st_size);
     if (size_ != 0) {

@@ -158,9 +158,8 @@ struct TypedOptions {
 void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
             "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
-  line.integer(
-      "shards", &options.shards, {1, kMaxShards},
-      "workers that share each batch; by default as many as make shards times threads use all cores");
+  line.integer("shards", &options.shards, {1, kMaxShards},
+               "workers that share each batch; by default chosen so that shards times threads use all cores");
   line.text("data", &typed.data,
             "folder with IDX files like MNIST's, plain or .gz; or the file of a table: .csv, or columns "
             "separated by blanks in .txt, .tsv, .dat or .data",

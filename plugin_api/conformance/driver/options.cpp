@@ -142,13 +142,12 @@ std::optional<Options> parse_options(const std::vector<std::string>& words, cons
   const po::options_description visible = described(options);
   const po::variables_map values = parsed(words, command, visible);
   if (values.count("help") != 0) {
-    std::cout
-        << "usage: " << usage(command)
-        << "\n\nChecks that a plugin keeps every promise of the plugin ABI. Each test runs in its own "
-           "process with a deadline.\nExit code: 0 if every test passed, is unsupported, or is an "
-           "expected failure; 1 if a test failed; 2 for wrong usage; 3 if every test is unsupported, so that "
-           "nothing was tested.\n\n"
-        << visible;
+    std::cout << "usage: " << usage(command)
+              << "\n\nChecks that a plugin keeps every promise of the plugin ABI. Each test runs in its own "
+                 "process with a deadline.\nExit code: 0 if every test passed, is unsupported, or is an "
+                 "expected failure; 1 if a test failed;\n2 for wrong usage; 3 if every test is "
+                 "unsupported, so that nothing was tested.\n\n"
+              << visible;
     return std::nullopt;
   }
   const auto texts = [&](const char* name) {
