@@ -17,6 +17,24 @@
 #include "train_setup.h"
 
 namespace yoke::cli {
+namespace {
+
+// A warning about shards or micro-batches that get no rows of a batch; empty if all get rows.
+std::string idle_text(const TrainOptions& options, std::int64_t shards) {
+  const std::int64_t parts = options.reproducible != 0 ? options.reproducible : shards * options.accumulate;
+  const std::int64_t idle = parts - options.batch;
+  if (idle <= 0) {
+    return {};
+  }
+  const char* const option = options.reproducible != 0 ? "--reproducible" : "--accumulate";
+  return std::to_string(idle) + " of " + std::to_string(parts) +
+         (parts == shards ? " shards" : " micro-batches") + (idle == 1 ? " is" : " are") +
+         " idle, because a batch has " + std::to_string(options.batch) +
+         (options.batch == 1 ? " example" : " examples") + "; use a larger --batch, or " +
+         (parts == shards ? "fewer shards" : "a smaller " + std::string(option));
+}
+
+}  // namespace
 
 TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model,
                    std::ostream& out, TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints,
@@ -61,11 +79,8 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   }
   Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
                     [&] { return loss_so_far(trainer, progress); });
-  if (const std::int64_t idle = report_->shards - options_.batch; idle > 0) {
-    progress.warn(std::to_string(idle) + " of " + std::to_string(report_->shards) +
-                  (idle == 1 ? " shards is idle" : " shards are idle") + ", because a batch has " +
-                  std::to_string(options_.batch) + (options_.batch == 1 ? " example" : " examples") +
-                  "; use a larger --batch, or fewer shards");
+  if (const std::string idle = idle_text(options_, report_->shards); !idle.empty()) {
+    progress.warn(idle);
   }
   if (const std::int64_t done = checkpoints_->start(trainer); done > 0) {
     report_->resumed_step = done;

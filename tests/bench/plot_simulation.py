@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Draws what bin/simulate prints: milliseconds of a step's merge, update and publish, by members and strategy, with
-circles around what auto picks.
+circles around the choices of auto.
 
     build/bin/simulate --json | tests/bench/plot_simulation.py FILE.svg
 
@@ -9,6 +9,9 @@ Needs matplotlib (Debian: python3-matplotlib)."""
 import json
 import sys
 
+if "-h" in sys.argv or "--help" in sys.argv:
+    print(__doc__)
+    sys.exit(0)
 try:
     import matplotlib
 except ImportError:
@@ -20,7 +23,7 @@ from matplotlib import pyplot  # noqa: E402
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] in ("-h", "--help"):
+    if len(sys.argv) != 2:
         sys.exit(__doc__)
     rows = json.load(sys.stdin)
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6))
@@ -33,7 +36,7 @@ def main():
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlabel("members")
-    axes.set_ylabel("milliseconds a step")
+    axes.set_ylabel("milliseconds per step")
     axes.grid(True, alpha=0.3)
     axes.legend()
     figure.tight_layout()

@@ -146,12 +146,22 @@ TEST(YokeTrainStop, StopOnNanChangesNothingInAGoodRun) {
   EXPECT_EQ(loss({"--stop-on-nan"}), loss({}));
 }
 
-TEST(YokeTrainStop, IdleShardsAreMentionedOnce) {
-  const auto outcome = run({"train", "--epochs", "2", "--batch", "3", "--shards", "5"});
+TEST(YokeTrainStop, IdlePartsOfABatchAreMentionedOnce) {
+  const auto warning = [](const char* batch, std::vector<std::string> words) {
+    words.insert(words.begin(), {"train", "--epochs", "2", "--batch", batch});
+    return run(words).err;
+  };
   EXPECT_EQ(
-      outcome.err,
+      warning("3", {"--shards", "5"}),
       "yoke: warning: 2 of 5 shards are idle, because a batch has 3 examples; use a larger --batch, or fewer "
       "shards\n");
+  EXPECT_EQ(warning("5", {"--shards", "2", "--accumulate", "3"}),
+            "yoke: warning: 1 of 6 micro-batches is idle, because a batch has 5 examples; use a larger "
+            "--batch, or a smaller --accumulate\n");
+  EXPECT_EQ(warning("5", {"--shards", "2", "--reproducible", "8"}),
+            "yoke: warning: 3 of 8 micro-batches are idle, because a batch has 5 examples; use a larger "
+            "--batch, or a smaller --reproducible\n");
+  EXPECT_EQ(warning("6", {"--shards", "2", "--accumulate", "3"}), "");
 }
 
 // Runs a short training with standard error on a new terminal, and returns what it wrote there.
