@@ -285,7 +285,7 @@ TEST(YokeTrainError, PipesDevicesAndFilesThatOnlyLookLikeGzipAreRefused) {
   EXPECT_THAT(error(), HasSubstr("it is a pipe or a device, not a regular file"));
   std::filesystem::remove(images);
   test::write_file(images.string() + ".gz", "<html>Not found</html>");
-  EXPECT_THAT(error(), HasSubstr("train-images-idx3-ubyte.gz: it is not a gzip file, in spite of its name"));
+  EXPECT_THAT(error(), HasSubstr("train-images-idx3-ubyte.gz: it is not a gzip file, despite its name"));
   EXPECT_THAT(run({"train", "--data", images.string() + ".gz"}).err, HasSubstr("Not a directory"));
 }
 
