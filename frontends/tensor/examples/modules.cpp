@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/examples/modules.cpp: modules on four devices, whose parameters are registered for distribution. Members
-// have different numbers of rows, and one does not use all parameters; they train as one member with all rows does.
+// frontends/tensor/examples/modules.cpp: modules on four devices, whose parameters are registered for distribution.
+// Members have different numbers of rows and one does not use all parameters; they train like one member with all rows.
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
