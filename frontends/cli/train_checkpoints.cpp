@@ -42,7 +42,7 @@ TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(optio
     throw Error(
         ErrorCode::kFailedPrecondition,
         options.checkpoints.string() +
-            " already has checkpoints; add --resume to go on from the latest, or choose another folder");
+            " already has checkpoints; add --resume to continue from the latest, or choose another folder");
   }
 }
 

@@ -248,7 +248,7 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
       "FILE_OR_DIR");
   line.integer("save-every", &typed.save_every, {1, kMost}, "steps between checkpoints, default one epoch");
   line.integer("keep", &typed.keep, {1, kMost}, "number of checkpoints to keep, default 3");
-  line.flag("resume", &options.resume, "go on from the latest checkpoint in --save DIR, if it has one");
+  line.flag("resume", &options.resume, "continue from the latest checkpoint in --save DIR, if it has one");
   line.text("load", &typed.load,
             "start with the parameters in this .npz or .safetensors file, or folder of checkpoints",
             "FILE_OR_DIR");

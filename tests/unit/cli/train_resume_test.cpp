@@ -111,7 +111,7 @@ TEST(YokeTrainResume, WrongUseIsAnError) {
   const TemporaryFolder folder;
   ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder / "c"}).code, 0);
   EXPECT_THAT(run({"train", "--epochs", "1", "--save", folder / "c"}).err,
-              HasSubstr("already has checkpoints; add --resume to go on from the latest"));
+              HasSubstr("already has checkpoints; add --resume to continue from the latest"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--lr", "0.2"}).err,
               HasSubstr("is of a run with --lr '0.1', and this one has '0.2'"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--seed", "1"}).err,

@@ -207,7 +207,7 @@ TEST(Safetensors, HostileHeadersAreErrorsThatSayWhatIsWrong) {
   for (const Crafted& each : cases) {
     test::write_file(folder / "bad.safetensors", file_of(each.header, std::string(each.data, 'x')));
     EXPECT_THAT(error_of([&] { load_safetensors(folder / "bad.safetensors"); }),
-                is_error(ErrorCode::kDataLoss, "bad.safetensors: ", each.reason, "fetch or save it again"))
+                is_error(ErrorCode::kDataLoss, "bad.safetensors: ", each.reason, "download or save it again"))
         << std::string(each.header).substr(0, 200);
   }
   for (const std::uint64_t size : {std::uint64_t{3}, std::uint64_t{100'000'001}, ~std::uint64_t{0}}) {

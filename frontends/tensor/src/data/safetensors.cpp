@@ -58,7 +58,7 @@ class HeaderReader final : public nlohmann::json_sax<json> {
   [[noreturn]] void fail(const std::string& why, ErrorCode code = ErrorCode::kDataLoss) const {
     throw Error(code, where_ + ": " + why +
                           (code == ErrorCode::kDataLoss
-                               ? "; the file is damaged or not a .safetensors file: fetch or save it again"
+                               ? "; the file is damaged or not a .safetensors file: download or save it again"
                                : ""));
   }
 
