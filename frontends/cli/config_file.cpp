@@ -6,7 +6,10 @@
 #include <yoke/output_file.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -79,6 +82,17 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
   }
 }
 
+// A whole number if reading it back gives the same text. Other numbers stay texts, because TOML would print all digits.
+void insert(toml::table& table, const std::string& key, const std::string& text) {
+  std::int64_t whole = 0;
+  const char* const end = text.data() + text.size();
+  if (std::from_chars(text.data(), end, whole).ptr == end && std::to_string(whole) == text) {
+    table.insert_or_assign(key, whole);
+  } else {
+    table.insert_or_assign(key, text);
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> with_config(Arguments arguments) {
@@ -115,33 +129,31 @@ std::vector<std::string> with_config(Arguments arguments) {
 
 void write_config(const std::filesystem::path& file, Arguments arguments,
                   const std::vector<std::string>& except) {
-  toml::table table;
+  std::map<std::string, std::vector<std::string>> given;  // the values of each option; a flag has none
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string option = name_of(arguments[i]);
-    if (!option.starts_with("--")) {
-      continue;
+    std::vector<std::string>& values = given[option.substr(std::min<std::size_t>(2, option.size()))];
+    if (arguments[i].size() > option.size()) {
+      values.push_back(arguments[i].substr(option.size() + 1));
+    } else if (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--")) {
+      values.push_back(arguments[++i]);
     }
-    const bool is_joined = arguments[i].size() > option.size();
-    const bool has_value = is_joined || (i + 1 < arguments.size() && !arguments[i + 1].starts_with("--"));
-    const std::string value = is_joined   ? arguments[i].substr(option.size() + 1)
-                              : has_value ? arguments[++i]
-                                          : std::string();
-    const std::string key = option.substr(2);
+  }
+  toml::table table;
+  for (const auto& [key, values] : given) {
     if (std::find(except.begin(), except.end(), key) != except.end()) {
       continue;
     }
-    toml::node* before = table.get(key);
-    if (before != nullptr && has_value) {  // an option that may be repeated
-      if (!before->is_array()) {
-        toml::array list;
-        list.push_back(before->value<std::string>().value_or(""));
-        table.insert_or_assign(key, std::move(list));
-      }
-      table.get(key)->as_array()->push_back(value);
-    } else if (has_value) {
-      table.insert_or_assign(key, value);
-    } else {
+    if (values.size() == 1) {
+      insert(table, key, values[0]);
+    } else if (values.empty()) {
       table.insert_or_assign(key, true);
+    } else {
+      toml::array list;
+      for (const std::string& value : values) {
+        list.push_back(value);
+      }
+      table.insert_or_assign(key, std::move(list));
     }
   }
   OutputFile output(file);

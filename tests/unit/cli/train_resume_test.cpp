@@ -173,10 +173,15 @@ TEST(YokeTrainConfig, FileGivesOptionsAndTheCommandLineOverridesThem) {
 
 TEST(YokeTrainConfig, FolderOfARunHasItsConfiguration) {
   const TemporaryFolder folder;
-  ASSERT_EQ(run(joined(kRun, {"--save", folder / "a", "--option", "threads=1"})).code, 0);
+  ASSERT_EQ(
+      run(joined(kRun, {"--save", folder / "a", "--option", "threads=1", "--option", "kernels=plain"})).code,
+      0);
   ASSERT_EQ(run({"train", "--config", folder / "a/config.toml", "--save", folder / "b"}).code, 0);
   EXPECT_EQ(weights_in(folder / "a"), weights_in(folder / "b"));
-  EXPECT_EQ(test::read_whole(folder / "a/config.toml"), test::read_whole(folder / "b/config.toml"));
+  const std::string config = test::read_whole(folder / "a/config.toml");
+  EXPECT_EQ(config, test::read_whole(folder / "b/config.toml"));
+  EXPECT_THAT(config, AllOf(HasSubstr("\nepochs = 8\n"), HasSubstr("\nshuffle = true\n"),
+                            HasSubstr("\noption = [ 'threads=1', 'kernels=plain' ]\n")));
 }
 
 TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
