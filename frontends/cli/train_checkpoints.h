@@ -15,7 +15,8 @@ namespace yoke::cli {
 
 class TrainCheckpoints {
  public:
-  // Opens the folder of --save, if one is given, and locks it. Throws Error: it has checkpoints, and --resume is missing.
+  // Opens the folder of --save, if one is given, and locks it. Throws Error: it has checkpoints, and --resume is
+  // missing.
   explicit TrainCheckpoints(const TrainOptions& options);
 
   // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message; texts of counts and
-// numbers for other messages.
+// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message; texts of counts
+// and numbers for other messages.
 #pragma once
 
 #include <yoke/runtime/device.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/train_resume_test.cpp: yoke train saves checkpoints and goes on from them: with the same bits, whenever
-// it was killed.
+// tests/unit/cli/train_resume_test.cpp: yoke train saves checkpoints and goes on from them: with the same bits,
+// whenever it was killed.
 #include <gmock/gmock.h>
 #include <yoke/safetensors.h>
 
