@@ -92,7 +92,7 @@ TEST(FindExn, ReturnsTheBindingOrAnError) {
                 (void)find_exn(bindings, Symbol{"row", 0, 4, 1});
               }),
               test::is_error(ErrorCode::kNotFound,
-                             "no binding of symbol 'row' with its range; there are 'epoch', "
+                             "no binding of symbol 'row' with its range; the bindings are 'epoch', "
                              "'batch'"));
 }
 
