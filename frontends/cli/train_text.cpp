@@ -57,7 +57,7 @@ TrainData text_file(TrainOptions& options) {
   }
   const Batch test = windows_at(*symbols, positions, context);
   const TensorSpec spec{YOKE_TYPE_U8, {rows, context}};
-  const auto next = [symbols, context, batch, rows, seed = options.seed,
+  const auto next = [symbols, context, batch, seed = options.seed,
                      starts = train_count - context](std::int64_t number) {
     const std::uint64_t first = static_cast<std::uint64_t>(number) * batch;
     std::vector<std::uint64_t> chosen(batch);
