@@ -133,6 +133,32 @@ TEST(Checkpoint, KeepsThePlaceInOtherRowsThatSetBatchGave) {
   EXPECT_EQ(whole, resumed);
 }
 
+// The statistics of batch normalization are saved, too, and have no optimizer states.
+TEST(Checkpoint, RunningStatesAreSaved) {
+  const Tensor x = tensor(some_numbers(kRows * 5, 1), {kRows, 5});
+  const Tensor y = tensor(some_numbers(kRows, 2), {kRows});
+  const auto run = [&](const Body& body) {
+    const nn::Module model = nn::sequential(nn::linear(7), nn::batch_norm(), nn::relu(), nn::linear(1));
+    DataParallelOptions options = options_for(2, 0.05F);
+    options.batch_size = 8;
+    options.optimizer = AdamW{};
+    return data_parallel(
+        options, x, y, [&](const Tensor& a, const Tensor& b) { return mse(model(a), b); }, body);
+  };
+  TrainerState half;
+  const auto whole = run([&](Trainer& trainer) {
+    steps(trainer, kHalf);
+    half = trainer.state();
+    return steps(trainer, kSteps - kHalf);
+  });
+  EXPECT_EQ(run([&](Trainer& trainer) {
+              trainer.set_state(half);
+              return steps(trainer, kSteps - kHalf);
+            }),
+            whole);
+  EXPECT_LT(half.optimizer.size(), 2 * half.parameters.size());
+}
+
 TEST(Checkpoint, OtherNumbersOfShardsGoOnWithTheSameBitsIfReproducible) {
   for (const auto& [shards, later] : {std::pair(1, 4), std::pair(4, 2), std::pair(2, 1)}) {
     for (const bool fed : {false, true}) {
