@@ -192,6 +192,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
        {"validation_loss", last.test_loss},
        {"validation_accuracy", last.test_accuracy},
        {"rmse", last.rmse},
+       {"perplexity", data.feed.next ? Json(std::exp(last.test_loss)) : Json(nullptr)},
        {"examples_per_second", report.examples_per_second()},
        {"seconds", report.seconds},
        {"seed", options.seed},

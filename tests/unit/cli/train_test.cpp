@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <yoke/npz.h>
 
+#include <cmath>
+
 #include "command.h"
 
 namespace yoke {
@@ -242,6 +244,8 @@ TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
     ASSERT_EQ(outcome.code, 0) << model[0] << ": " << outcome.err;
     EXPECT_THAT(outcome.err, HasSubstr("600 characters, 6 distinct; the last 60 are for testing"));
     EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1.0") << model[0];
+    EXPECT_DOUBLE_EQ(std::stod(json_value(outcome.out, "perplexity")),
+                     std::exp(std::stod(json_value(outcome.out, "test_loss"))));
   }
   const auto outcome = run({"train", "--data", folder / "words.txt", "--model", "gpt:context=600"});
   EXPECT_EQ(outcome.code, 1);
