@@ -164,10 +164,10 @@ std::vector<StatePiece> StepPlan::state_pieces(std::size_t arena, const Slice& r
       const std::uint64_t end = std::min(range.end, part.range.end);
       if (buckets_[b].arena == arena && begin < end) {
         const BufferView& view = shards_[part.shard].tensor(part_name(state, b)).view;
-        pieces.push_back({part.shard,
-                          {view.buffer, view.offset + (begin - part.range.begin) * element,
-                           (end - begin) * element},
-                          (begin - range.begin) * element});
+        pieces.push_back(
+            {part.shard,
+             {view.buffer, view.offset + (begin - part.range.begin) * element, (end - begin) * element},
+             (begin - range.begin) * element});
       }
     }
   }

@@ -155,7 +155,7 @@ inline Tensor finish(std::shared_ptr<Node> node) {
   return Tensor(std::shared_ptr<const Node>(std::move(node)));
 }
 
-[[noreturn]] void fail(const std::string& message);          // throws Error kInvalidArgument
+[[noreturn]] void fail(const std::string& message);  // throws Error kInvalidArgument
 // Error kInvalidArgument: the node differs between training and evaluation. `call` appears in the message.
 void require_mode(const Node& node, const char* call);
 std::string describe(const Tensor& x);                       // "'x' [50, 784]", or "[50, 784]" without a name
