@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "node.h"
 
@@ -92,6 +93,7 @@ void round_robin(std::span<const std::function<void()>> workers,
     innermost = bindings[i].iterate ? i : innermost;
   }
   std::uint64_t position = 0;
+  std::vector<std::int64_t> latest(bindings.size());
   const auto on_set = [&](std::size_t at) {
     for (std::size_t worker = 0; worker < count; ++worker) {
       if (at != innermost || worker == position % count) {
@@ -102,13 +104,24 @@ void round_robin(std::span<const std::function<void()>> workers,
   loop_over(bindings, 0, on_set, [&] {
     workers[position % count]();
     ++position;
+    std::transform(bindings.begin(), bindings.end(), latest.begin(),
+                   [](const Binding& binding) { return binding.value; });
     if (position % count == 0) {
       sync(count);
     }
   });
-  if (position % count != 0) {
-    sync(static_cast<std::uint32_t>(position % count));
+  if (position % count == 0) {
+    return;
   }
+  // The last sync sees the values of the last call, as the others do.
+  const auto exchange = [&](void*) {
+    for (std::size_t i = 0; i < bindings.size(); ++i) {
+      std::swap(bindings[i].value, latest[i]);
+    }
+  };
+  exchange(nullptr);
+  const std::unique_ptr<void, decltype(exchange)> restored(&latest, exchange);
+  sync(static_cast<std::uint32_t>(position % count));
 }
 
 void round_robin_dry_run(std::uint32_t worker_count, const std::vector<Binding>& bindings,

@@ -138,16 +138,19 @@ TEST(RoundRobin, AlternatesWorkersAndSyncsAfterEveryRound) {
   auto bindings = two_symbols();
   std::vector<std::vector<Binding>> own(4, two_symbols());
   std::vector<std::string> events;
+  const auto values = [](const std::vector<Binding>& all) {
+    return std::to_string(all[0].value) + std::to_string(all[1].value) + std::to_string(all[2].value);
+  };
   std::vector<std::function<void()>> workers;
   for (std::size_t w = 0; w < 4; ++w) {
-    workers.emplace_back([&, w] {
-      events.push_back("w" + std::to_string(w) + ":" + std::to_string(own[w][0].value) +
-                       std::to_string(own[w][1].value) + std::to_string(own[w][2].value));
-    });
+    workers.emplace_back([&, w] { events.push_back("w" + std::to_string(w) + ":" + values(own[w])); });
   }
-  round_robin(workers, own, bindings, [&](std::uint32_t n) { events.push_back("sync" + std::to_string(n)); });
-  EXPECT_EQ(events, (std::vector<std::string>{"w0:040", "w1:042", "w2:044", "w3:140", "sync4", "w0:142",
-                                              "w1:144", "sync2"}));
+  round_robin(workers, own, bindings, [&](std::uint32_t n) {
+    events.push_back("sync" + std::to_string(n) + ":" + values(bindings));
+  });
+  EXPECT_EQ(events, (std::vector<std::string>{"w0:040", "w1:042", "w2:044", "w3:140", "sync4:140", "w0:142",
+                                              "w1:144", "sync2:144"}));
+  EXPECT_EQ(values(bindings), values(two_symbols())) << "they are restored";
   std::vector<std::uint32_t> dry;
   round_robin_dry_run(4, bindings, [&](std::uint32_t n) { dry.push_back(n); });
   EXPECT_EQ(dry, (std::vector<std::uint32_t>{4, 2}));

@@ -121,6 +121,8 @@ TEST(TrainingArguments, HostDataAndLoops) {
   EXPECT_ERROR(kInvalid, round_robin({}, {}, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin(empty_worker, own, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin(workers, own, bindings, {}));
+  const std::vector<std::function<void()>> two_workers = {[] {}, [] {}};
+  EXPECT_ERROR(kInvalid, round_robin(two_workers, own, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin_dry_run(0, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin_dry_run(1, bindings, {}));
 }
@@ -165,6 +167,8 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   EXPECT_ERROR(kInvalid, (void)forward_and_forget(rig.stream(), placeholder("", Type::kF32, {})));
   const std::vector<Parameter> empty_parameter(1);
   EXPECT_ERROR(kEmpty, save_params("unused.npz", empty_parameter));
+  const std::vector<Parameter> without_values = {Parameter("w", {2}, Initializer::zeros())};
+  EXPECT_ERROR(kEmpty, save_params("unused.npz", without_values));
   EXPECT_THROW(restore_params("", {}), Error);
 
   Context taken = std::move(context);
