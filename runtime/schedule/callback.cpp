@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/callback.cpp: host callbacks in a stream, run by the
 // backend if it offers them, else by a worker.
+#include <yoke/runtime/keep_until_done.h>
+
 #include <exception>
+#include <optional>
 
 #include "device/call.h"
 #include "schedule/stream_state.h"
@@ -37,7 +40,10 @@ void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexce
 
 // Runs on a worker.
 void StreamState::run_callback(Command& command) noexcept {
-  const WorkerPool::Blocking may_block;
+  std::optional<WorkerPool::Blocking> may_block;
+  if (command.callback->function.target<KeepUntilDone>() == nullptr) {
+    may_block.emplace();
+  }
   const std::uint64_t before = command.ticket - 1;
   while (!is_complete(before)) {  // work of a native stream
     wait_slice(before, deadline_after(wait_timeout));

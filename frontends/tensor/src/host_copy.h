@@ -3,6 +3,7 @@
 #pragma once
 
 #include <yoke/runtime/collective.h>
+#include <yoke/runtime/keep_until_done.h>
 
 #include <cstddef>
 #include <cstring>
@@ -17,7 +18,7 @@ namespace yoke::detail {
 // Keeps memory alive until the copies on the stream that use it have finished.
 inline void keep_for_copy(Stream& stream, const std::shared_ptr<const void>& memory) noexcept {
   try {
-    stream.host_callback([memory](ErrorCode) {});
+    stream.host_callback(KeepUntilDone{memory});
   } catch (...) {  // leaked, because it is in use
     (void)new (std::nothrow) std::shared_ptr<const void>(memory);
   }

@@ -74,7 +74,7 @@ bool from_host(const Context& context, const LoweredArgument& argument) {
   }
   context.from_host(name, memory.bytes);
   try {  // keep the memory until the copy has ended
-    context.stream()->host_callback([owner = memory.owner](ErrorCode) {});
+    context.stream()->host_callback(detail::KeepUntilDone{memory.owner});
   } catch (...) {  // out of memory
     context.stream()->wait();
     throw;

@@ -2,8 +2,6 @@
 // plugin_api/conformance/groups/program_borders.cpp: every operation, conversion and reduction at the borders of its
 // types; extents around vectors; symbols of 64 bits.
 #include <algorithm>
-#include <string>
-#include <utility>
 
 #include "groups.h"
 #include "program/border_programs.h"
@@ -29,57 +27,76 @@ void run_family(Kit& kit) {
 }
 
 template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask)>
-Test family_test(std::string name, std::string checks) {
-  return {std::move(name), std::move(checks), {25, 26}, run_family<family>, 3};
+Test family_test(Test test) {
+  test.run = run_family<family>;
+  test.deadline_factor = 3;
+  return test;
 }
 
 }  // namespace
 
 std::vector<Test> contraction_loop_tests() {
-  return {family_test<loop_programs>("loops",
-                                     "sums of products are right with any number of loops for the batch, the "
-                                     "rows, the columns and the reduction")};
+  return {family_test<loop_programs>({"loops",
+                                      "sums of products are right with any number of loops for the batch, "
+                                      "the rows, the columns and the reduction",
+                                      {25, 26}})};
 }
 
 std::vector<Test> program_border_tests() {
   return {
       family_test<operator_programs>(
-          "operators",
-          "every operation on every type is right at the borders of the type: limits, infinities, NaN, "
-          "signed zeros, shifts by the width, divisions by zero"),
-      family_test<cast_programs>("casts", "every conversion saturates, wraps or rounds as the format says"),
+          {"operators",
+           "every operation on every type is right at the borders of the type: limits, infinities, NaN, "
+           "signed zeros, shifts by the width, divisions by zero",
+           {25, 26}}),
+      family_test<cast_programs>(
+          {"casts", "every conversion saturates, wraps or rounds as the format says", {25, 26}}),
       family_test<reduction_programs>(
-          "reductions",
-          "every reduction and assignment is right for infinities, NaN, ties and the limits of the type"),
+          {"reductions",
+           "every reduction and assignment is right for infinities, NaN, ties and the limits of the type",
+           {25, 26}}),
       family_test<accumulator_programs>(
-          "accumulators",
-          "a reduction with a wider accumulator keeps the digits that its elements' type cannot hold"),
+          {"accumulators",
+           "a reduction with a wider accumulator keeps the digits that its elements' type cannot hold",
+           {25, 26}}),
       family_test<symbol_programs>(
-          "symbols", "symbols are right as values and offsets in all of their range, beyond 32 and 53 bits"),
-      family_test<bit_programs>("bits",
-                                "conversions and functions are right for every pattern of 16 bits, NaN with "
-                                "any payload, and numbers next to the borders of rounding"),
+          {"symbols",
+           "symbols are right as values and offsets in all of their range, beyond 32 and 53 bits",
+           {25, 26}}),
+      family_test<bit_programs>({"bits",
+                                 "conversions and functions are right for every pattern of 16 bits, NaN with "
+                                 "any payload, and numbers next to the borders of rounding",
+                                 {25, 26}}),
       family_test<integer_programs>(
-          "integers",
-          "operations on integers of any length, and divisions, products and shifts by constants, are right"),
-      family_test<random_bits_programs>("random-bits",
-                                        "random_bits is right for every seed, stream and counter of 64 bits"),
+          {"integers",
+           "operations on integers of any length, and divisions, products and shifts by constants, are right",
+           {25, 26}}),
+      family_test<random_bits_programs>(
+          {"random-bits", "random_bits is right for every seed, stream and counter of 64 bits", {25, 26}}),
       family_test<index_programs>(
-          "indices", "gathers and scatters with every type of index drop exactly the indices out of range"),
+          {"indices",
+           "gathers and scatters with every type of index drop exactly the indices out of range",
+           {25, 26}}),
       family_test<guard_programs>(
-          "guards", "reads with else yield it exactly out of range, with every offset, stride and divisor"),
-      family_test<limit_programs>("limits",
-                                  "deep and wide programs, 8 dimensions, long repeat blocks and names like "
-                                  "those of generated code are right"),
+          {"guards",
+           "reads with else yield it exactly out of range, with every offset, stride and divisor",
+           {25, 26}}),
+      family_test<limit_programs>({"limits",
+                                   "deep and wide programs, 8 dimensions, long repeat blocks and names like "
+                                   "those of generated code are right",
+                                   {25, 26}}),
       family_test<lifetime_programs>(
-          "lifetimes",
-          "temporaries keep their values as long as they are read, in, between and after repeat blocks"),
+          {"lifetimes",
+           "temporaries keep their values as long as they are read, in, between and after repeat blocks",
+           {25, 26}}),
       family_test<axis_programs>(
-          "axes",
-          "reductions over every set of dimensions, and every order and broadcast of dimensions, are right"),
-      family_test<tail_programs>("tails",
-                                 "loops of every small extent, of extents around powers of two and of whole "
-                                 "blocks, write all elements and nothing else")};
+          {"axes",
+           "reductions over every set of dimensions, and every order and broadcast of dimensions, are right",
+           {25, 26}}),
+      family_test<tail_programs>({"tails",
+                                  "loops of every small extent, of extents around powers of two and of whole "
+                                  "blocks, write all elements and nothing else",
+                                  {25, 26}})};
 }
 
 }  // namespace yoke::conformance

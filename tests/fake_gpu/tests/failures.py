@@ -75,7 +75,7 @@ class Failures:
             self.expect_sentence(f"collectives, {what}", ["merge strategy native", "does not offer yoke.collectives/1", *words], native, **variables)
         self.expect_sentence("group that is too large", ["member 0 of 2", "communicator_wait", "ncclInternalError"], native, FAKE_GPU_COMM_RANKS="1")
         self.expect_sentence("group that cannot be made", ["group_id_create", "ncclSystemError"], native, FAKE_GPU_FAIL="comm_unique_id:1:2")
-        self.expect_sentence("more members than devices", ["there are 2 shards", "has at most 1 members"], native, FAKE_GPU_DEVICES="1")
+        self.expect_sentence("more members than devices", ["merge strategy native", "has at most 1 member, not 2"], native, FAKE_GPU_DEVICES="1")
         self.expect_sentence("collective that fails", ["shard", "member", "ncclSystemError"], native, FAKE_GPU_FAIL="comm_reduce_scatter:20:2")
         self.expect_sentence("member that is lost", ["shard", "step", "lost"], native, FAKE_GPU_FAIL="collective:31:719")
 
