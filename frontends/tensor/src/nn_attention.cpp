@@ -34,7 +34,17 @@ LinearOptions projection(const MultiHeadAttentionOptions& options, double gain) 
           options.weight_init.value_or(Initializer::xavier_uniform(std::sqrt(gain))), Initializer::zeros()};
 }
 
+Module norm_of(const BlockOptions& options) {
+  if (!options.norm) {
+    detail::fail("BlockOptions::norm is an empty function");
+  }
+  return options.norm();
+}
+
 Module feed_forward(std::uint64_t width, const BlockOptions& options) {
+  if (!options.activation) {
+    detail::fail("BlockOptions::activation is an empty function");
+  }
   LinearOptions last = options.linear;
   last.weight_init = options.output_init ? options.output_init : last.weight_init;
   class FeedForward final : public Layer {
@@ -143,9 +153,9 @@ Module add_sinusoidal_positions() {
 
 EncoderBlock::EncoderBlock(std::uint64_t width, std::uint64_t heads, const BlockOptions& options)
     : norm_first_(options.norm_first),
-      norm1_(child("norm1", options.norm())),
+      norm1_(child("norm1", norm_of(options))),
       attention_(child("attention", multi_head_attention(width, heads, options.attention))),
-      norm2_(child("norm2", options.norm())),
+      norm2_(child("norm2", norm_of(options))),
       feed_forward_(child("feed_forward", feed_forward(width, options))),
       dropout_(dropout(options.dropout)) {}
 
@@ -161,19 +171,21 @@ Handle<EncoderBlock> encoder_block(std::uint64_t width, std::uint64_t heads, con
 }
 
 DecoderBlock::DecoderBlock(std::uint64_t width, std::uint64_t heads, BlockOptions options)
-    : norm_first_(options.norm_first), norm1_(child("norm1", options.norm())) {
+    : norm_first_(options.norm_first), norm1_(child("norm1", norm_of(options))) {
   MultiHeadAttentionOptions cross = options.attention;
   cross.causal = cross.rotary = false;
   options.attention.causal = true;
   attention_ = child("attention", multi_head_attention(width, heads, options.attention));
-  norm2_ = child("norm2", options.norm());
+  norm2_ = child("norm2", norm_of(options));
   cross_attention_ = child("cross_attention", multi_head_attention(width, heads, cross));
-  norm3_ = child("norm3", options.norm());
+  norm3_ = child("norm3", norm_of(options));
   feed_forward_ = child("feed_forward", feed_forward(width, options));
   dropout_ = dropout(options.dropout);
 }
 
 Tensor DecoderBlock::forward(const Tensor& x, const Tensor& memory, const Tensor& memory_mask) const {
+  // Attention without a context would be self-attention.
+  detail::require(memory, "decoder_block: memory");
   const Tensor own =
       with_norm(x, norm1_, norm_first_, [&](const Tensor& h) { return dropout_(attention_(h)); });
   const Tensor seen = with_norm(own, norm2_, norm_first_, [&](const Tensor& h) {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/embedding/tensor_arguments_test.cpp: every function of the frontend's public headers with null,
-// empty and moved-from arguments. public_functions.py checks that no function is missing.
+// tests/unit/embedding/tensor_arguments_test.cpp: functions of tensors and parameters with null, empty and moved-from
+// arguments. public_functions.py checks that no function of the public headers is missing in the tests of this folder.
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "rig.h"
@@ -257,6 +256,10 @@ TEST(TensorArguments, Parameters) {
   EXPECT_ERROR(kEmpty, none.set_dims({2}, ""));
   EXPECT_ERROR(kEmpty, (void)none.byte_count());
   EXPECT_ERROR(kEmpty, (void)none.initializer());
+  EXPECT_ERROR(kEmpty, none.set_initializer(Initializer::zeros()));
+  EXPECT_ERROR(kEmpty, (void)none.is_state());
+  EXPECT_TRUE(Parameter::state("s", Initializer::zeros()).is_state());
+  EXPECT_ERROR(kInvalid, Parameter::state("", Initializer::zeros()));
   EXPECT_ERROR(kEmpty, (void)none.order());
   EXPECT_ERROR(kEmpty, none.move_last());
   EXPECT_ERROR(kEmpty, (void)none.tensor());
@@ -280,49 +283,6 @@ TEST(TensorArguments, Parameters) {
   }
   EXPECT_EQ(fan_in({}), 1U);
   EXPECT_EQ(fan_out({}), 1U);
-}
-
-TEST(TensorArguments, Layers) {
-  EXPECT_ERROR(kEmpty, (void)nn::Module()(kMatrix));
-  EXPECT_FALSE(nn::Module(nn::Handle<nn::Embedding>()));
-  EXPECT_ERROR(kEmpty, (void)nn::Handle<nn::Embedding>()(kMatrix));
-  EXPECT_EQ(nn::Module().layer(), nullptr);
-  EXPECT_TRUE(nn::parameters(nn::Module()).empty());
-  EXPECT_ERROR(kInvalid, (void)nn::sequential(nn::Module(), nn::relu()));
-  EXPECT_TRUE(nn::sequential(std::vector<nn::Module>())(kMatrix).is(kMatrix));
-  EXPECT_ERROR(kInvalid, (void)nn::linear(0));
-  EXPECT_ERROR(kInvalid, (void)nn::linear(0, {.bias = false})(kMatrix));
-  EXPECT_ERROR(kInvalid, (void)nn::embedding(0, 0));
-  EXPECT_ERROR(kInvalid, (void)nn::lstm(0));
-  EXPECT_ERROR(kInvalid, (void)nn::dropout(std::numeric_limits<double>::quiet_NaN()));
-  for (const nn::Module& module : std::vector<nn::Module>{
-           nn::linear(2), nn::embedding(2, 2), nn::lstm(2), nn::relu(), nn::tanh(), nn::sigmoid(), nn::gelu(),
-           nn::softmax(), nn::log_softmax(), nn::dropout(0.5), nn::flatten()}) {
-    EXPECT_THROW((void)module(kNone), Error);
-  }
-  struct Nothing : nn::Layer {
-    Tensor forward(const Tensor&) { return {}; }
-  };
-  EXPECT_FALSE(nn::Module(nn::make<Nothing>())(kMatrix));
-  EXPECT_TRUE(Nothing().parameters().empty());
-  EXPECT_TRUE(in_mode(nn::dropout(0.5)(kMatrix), static_cast<Mode>(99)));
-  EXPECT_FALSE(in_mode(kNone, Mode::kTrain));
-  EXPECT_TRUE(in_mode(std::span<const Tensor>(), Mode::kEval).values.empty());
-  EXPECT_ERROR(kInvalid, (void)by_mode(kMatrix, kNone));
-  EXPECT_ERROR(kInvalid, (void)report_state(kMatrix, {}, kMatrix));
-  EXPECT_ERROR(kInvalid, (void)nn::named("", nn::linear(2)));
-  EXPECT_ERROR(kInvalid, (void)nn::named("name", nn::Module()));
-  EXPECT_ERROR(kInvalid, (void)nn::function({}));
-  EXPECT_ERROR(kInvalid, (void)nn::residual({}));
-  EXPECT_ERROR(kInvalid, (void)nn::conv2d(0, 3)(zeros(Type::kF32, {1, 4, 4, 1})));
-  EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, {1, 2, 3}));
-  EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, 3, {.groups = 0}));
-  EXPECT_ERROR(kInvalid, (void)nn::batch_norm({.momentum = 2}));
-  EXPECT_ERROR(kInvalid, (void)nn::gru(0));
-  EXPECT_ERROR(kInvalid, (void)nn::learned_positions(0)(zeros(Type::kF32, {1, 1, 1})));
-  EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 0));
-  EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 3));
-  EXPECT_ERROR(kInvalid, (void)nn::padding_mask(kMatrix, 3));
 }
 
 TEST(TensorArguments, DataAndFiles) {

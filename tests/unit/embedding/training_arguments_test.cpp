@@ -97,6 +97,12 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     const auto no_metric = [](const auto&, const auto&) { return std::vector<Tensor>(); };
     EXPECT_TRUE(trainer.evaluation(kInputs, kTargets, no_metric).run().empty());
     EXPECT_ERROR(kEmpty, (void)Evaluation().run());
+    const auto same = [](const Tensor& x) { return x; };
+    EXPECT_ERROR(kInvalid, (void)trainer.predict({}, kInputs));
+    EXPECT_ERROR(kInvalid, (void)trainer.predict(same, kNone));
+    EXPECT_ERROR(kInvalid, (void)trainer.predict(same, kInputs, 0));
+    EXPECT_THAT(error_of([&] { (void)trainer.predict([](const Tensor&) { return kNone; }, kInputs); }),
+                is_error(kInvalid, "for 3 rows, the model returned an empty Tensor"));
 
     EXPECT_TRUE(trainer.run_epoch());  // after all these errors
     trainer.wait();
