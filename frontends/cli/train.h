@@ -29,6 +29,7 @@ struct TrainOptions {
   std::int64_t split = 0;         // line of `splits`
   double test_share = 0.1;        // of a table's rows
   bool shuffle = false;
+  bool lines = false;                 // of a text: in an order by the seed
   std::int64_t class_count = 0;       // 0: one more than the largest label
   std::vector<std::uint64_t> hidden;  // widths of the hidden layers
   std::string model;                  // as typed; empty: a default for the data

@@ -20,6 +20,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
       {"schedule", options.schedule},
       {"shuffle", options.shuffle ? "on" : "off"},
+      {"lines", options.lines ? "on" : "off"},
       {"reproducible", std::to_string(options.reproducible)},
       {"task", data.is_regression ? "regression" : "classification"},
       {"label", options.label},

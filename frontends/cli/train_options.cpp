@@ -178,6 +178,9 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.integer("split", &typed.split, {0, kMost}, "line of --splits, from 0, the default");
   line.number("test-share", &typed.test_share, {.low = 1e-6, .high = 1, .is_open = true},
               "part of a table's rows that is kept for testing, default 0.1");
+  line.flag(
+      "lines", &options.lines,
+      "the lines of a text are independent: divide them for training and testing in an order by --seed");
   line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
   line.text("model", &options.model,
             "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "

@@ -165,6 +165,7 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
        {"model", options.model},
        {"batch", options.batch},
        {"shuffle", options.shuffle},
+       {"lines", options.lines},
        {"optimizer", options.optimizer},
        {"learning_rate", options.learning_rate},
        {"schedule", options.schedule},

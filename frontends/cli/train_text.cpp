@@ -28,6 +28,29 @@ Batch windows_at(const std::vector<std::uint8_t>& symbols, const std::vector<std
   return {tensor(inputs, dims), tensor(targets, dims)};
 }
 
+// The lines of a text in an order drawn by the seed; each ends with a line break.
+std::vector<std::uint8_t> with_drawn_lines(std::vector<std::uint8_t> symbols, std::uint8_t line_break,
+                                           std::int64_t seed) {
+  if (symbols.back() != line_break) {
+    symbols.push_back(line_break);
+  }
+  std::vector<std::size_t> starts = {0};
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    if (symbols[i] == line_break) {
+      starts.push_back(i + 1);
+    }
+  }
+  const Permutation drawn(starts.size() - 1, seed, 0);
+  std::vector<std::uint8_t> result;
+  result.reserve(symbols.size());
+  for (std::uint64_t i = 0; i < drawn.count(); ++i) {
+    const std::size_t line = drawn(i);
+    result.insert(result.end(), symbols.begin() + static_cast<std::ptrdiff_t>(starts[line]),
+                  symbols.begin() + static_cast<std::ptrdiff_t>(starts[line + 1]));
+  }
+  return result;
+}
+
 }  // namespace
 
 TrainData text_file(TrainOptions& options) {
@@ -39,10 +62,22 @@ TrainData text_file(TrainOptions& options) {
   const auto bytes = text.symbols.host_bytes();
   const auto symbols = std::make_shared<std::vector<std::uint8_t>>(bytes.size());
   std::memcpy(symbols->data(), bytes.data(), bytes.size());
-  const std::uint64_t context = models::text_model(options.model, text.alphabet.size()).context;
-  const std::uint64_t train_count = symbols->size() - symbols->size() / 10;
-  const std::uint64_t test_windows = (symbols->size() - train_count - 1) / context;
-  if (symbols->size() < 10 || test_windows == 0 || train_count <= context) {
+  const models::TextModel model = models::text_model(options.model, text.alphabet.size());
+  const std::uint64_t context = model.context;
+  std::uint64_t train_count = symbols->size() - symbols->size() / 10;
+  if (options.lines) {
+    const std::size_t found = text.alphabet.find('\n');
+    if (found == std::string::npos) {
+      throw UsageError("--lines needs a text with several lines; " + options.data.string() + " has one");
+    }
+    const auto line_break = static_cast<std::uint8_t>(found);
+    *symbols = with_drawn_lines(std::move(*symbols), line_break, options.seed);
+    while (train_count < symbols->size() && (*symbols)[train_count - 1] != line_break) {
+      ++train_count;
+    }
+  }
+  const std::uint64_t test_count = symbols->size() - train_count;
+  if (symbols->size() < 10 || test_count <= context || train_count <= context) {
     throw Error(ErrorCode::kInvalidArgument,
                 options.data.string() + ": the text has " + grouped(symbols->size()) +
                     " characters, but --model " + options.model + " needs at least " +
@@ -52,8 +87,8 @@ TrainData text_file(TrainOptions& options) {
   const auto batch = static_cast<std::uint64_t>(options.batch);
   const std::uint64_t rows = std::max<std::uint64_t>(1, train_count / context / batch) * batch;
   std::vector<std::uint64_t> positions;
-  for (std::uint64_t i = 0; i < test_windows; ++i) {
-    positions.push_back(train_count + i * context);
+  for (std::uint64_t i = train_count; i + context < symbols->size(); i += model.predicts_last ? 1 : context) {
+    positions.push_back(i);
   }
   const Batch test = windows_at(*symbols, positions, context);
   const TensorSpec spec{YOKE_TYPE_U8, {rows, context}};
@@ -71,8 +106,8 @@ TrainData text_file(TrainOptions& options) {
   TrainData data;
   data.name = options.data.string();
   data.sentence = data.name + ": " + grouped(symbols->size()) + " characters, " +
-                  std::to_string(text.alphabet.size()) + " distinct; the last " +
-                  grouped(symbols->size() - train_count) + " are for testing";
+                  std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
+                  (options.lines ? ", in an order of lines by --seed," : "") + " are for testing";
   data.feed = {spec, spec, next};
   data.test_inputs = test.inputs;
   data.test_labels = test.targets;

@@ -193,7 +193,7 @@ TextModel text_model(std::string_view name, std::uint64_t symbol_count) {
     return {char_bigram(symbol_count), context};
   }
   if (model->name == "char-mlp") {
-    return {char_mlp(symbol_count, {number("width"), number("hidden")}), context};
+    return {char_mlp(symbol_count, {number("width"), number("hidden")}), context, true};
   }
   if (model->name == "char-lstm") {
     return {char_lstm(symbol_count, {number("layers"), number("width")}), context};

@@ -253,5 +253,30 @@ TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
               HasSubstr("the text has 600 characters, but --model gpt:context=600 needs at least 6,010"));
 }
 
+TEST(YokeTrain, LinesAreDividedInAnOrderOfTheSeed) {
+  const test::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += i < 180 ? "abcdef\n" : "uvwxyz\n";  // the last tenth is different
+  }
+  test::write_file(folder / "lines.txt", text);
+  const auto accuracy = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {
+        "train", "--data",  folder / "lines.txt", "--batch",  "16", "--steps", "400", "--lr",
+        "0.5",   "--model", "char-mlp:hidden=16", "--shards", "2",  "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::stod(json_value(outcome.out, "test_accuracy"));
+  };
+  EXPECT_LT(accuracy({}), 0.5);
+  EXPECT_GT(accuracy({"--lines"}), 0.9);
+  const auto one_line = folder / "one.txt";
+  test::write_file(one_line, std::string(100, 'a') + "b");
+  EXPECT_THAT(run({"train", "--data", one_line, "--model", "char-mlp", "--lines"}).err,
+              HasSubstr("--lines needs a text with several lines"));
+  EXPECT_EQ(run({"train", "--lines"}).code, 2);
+}
+
 }  // namespace
 }  // namespace yoke

@@ -51,6 +51,7 @@ Tensor targets_of(const Tensor& logits, const Tensor& targets);
 struct TextModel {
   nn::Module module;
   std::uint64_t context = 0;
+  bool predicts_last = false;  // only the symbol after the last one
 };
 bool is_text_model(std::string_view name);
 // Error kInvalidArgument: the name or an option is unknown (the message lists them), or a number is not 1 to 65,536.
