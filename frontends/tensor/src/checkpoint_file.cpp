@@ -270,13 +270,27 @@ Checkpoint load_checkpoint_notes(const fs::path& folder) {
   return read_description(Description(find_checkpoint(folder)));
 }
 
-Checkpoint load_checkpoint(const fs::path& folder) {
+namespace {
+
+Checkpoint load(const fs::path& folder, bool with_optimizer) {
   const fs::path found = find_checkpoint(folder);
   const Description from(found);
   Checkpoint made = read_description(from);
   made.state.parameters = read_arrays(from, found, kWeights);
-  made.state.optimizer = read_arrays(from, found, kOptimizer);
+  if (with_optimizer) {
+    made.state.optimizer = read_arrays(from, found, kOptimizer);
+  }
   return made;
+}
+
+}  // namespace
+
+Checkpoint load_checkpoint(const fs::path& folder) {
+  return load(folder, true);
+}
+
+Checkpoint load_checkpoint_weights(const fs::path& folder) {
+  return load(folder, false);
 }
 
 }  // namespace yoke

@@ -24,6 +24,10 @@
 
 namespace yoke {
 
+namespace detail {
+struct LinkedRows;
+}
+
 struct Trainer::Impl {
   Impl() = default;
   ~Impl();
@@ -231,11 +235,8 @@ struct Trainer::Impl {
   }
 
   // In trainer_predict.cpp:
-  Dims predict_rows(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
-                    std::uint64_t begin, std::uint64_t end, std::uint64_t size,
-                    std::vector<std::byte>& outputs, Type& type);
-  Tensor predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
-                 std::uint64_t rows_at_once);
+  detail::LinkedRows link_rows(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
+                               std::uint64_t rows);
 
   // In evaluation.cpp:
   void prepare_evaluation(Evaluation::Impl& made);

@@ -67,6 +67,19 @@ TEST_F(MnistFolder, SizesClassesAndMomentsComeFromTheFiles) {
                   static_cast<float>((1 - data.mean) / data.deviation));
 }
 
+TEST_F(MnistFolder, OtherImagesAreScaledAsGivenAndMayHaveLabels) {
+  const auto all = datasets::read_images(folder_.path(), 3, 1, 2);
+  EXPECT_THAT(values_of<float>(all.images.host_bytes()), ElementsAre(0, 0.5, 1));
+  EXPECT_THAT(values_of<std::uint8_t>(all.labels.host_bytes()), ElementsAre(1));
+  EXPECT_EQ(all.row_count * 10 + all.column_count, 13U);
+  EXPECT_THAT(error_of([&] { datasets::read_images(folder_.path(), 1, 1, 2); }).what(),
+              HasSubstr("label 1 of item 0"));
+  std::filesystem::remove(test_labels());
+  EXPECT_FALSE(datasets::read_images(folder_.path(), 3, 1, 2).labels);
+  EXPECT_THAT(datasets::read_images(train_images(), 3, 0, 1).images.dims(), ElementsAre(2, 3));
+  EXPECT_THROW(datasets::read_images(train_labels(), 3, 0, 1), Error);
+}
+
 TEST_F(MnistFolder, ReadsGzipFilesAndNamesWithADot) {
   const auto plain = datasets::read_mnist(folder_.path());
   gzip(train_images());

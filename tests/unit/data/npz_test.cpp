@@ -261,6 +261,17 @@ TEST(Npy, OneArrayIsLoaded) {
   EXPECT_EQ(loaded.name, "");
 }
 
+TEST(Npy, SavedArrayIsReadAgain) {
+  const TemporaryFolder folder;
+  const NamedArray array{
+      "unused", Type::kU8, {2, 2}, {std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}}};
+  save_npy(folder / "a.npy", array);
+  const NamedArray loaded = load_npy(folder / "a.npy");
+  EXPECT_EQ(loaded.bytes, array.bytes);
+  EXPECT_EQ(loaded.dims, array.dims);
+  EXPECT_EQ(loaded.type, array.type);
+}
+
 TEST(Npy, HostileHeadersAreErrors) {
   const TemporaryFolder folder;
   const auto refuses = [&](const std::string& header, ErrorCode code, const std::string& why) {

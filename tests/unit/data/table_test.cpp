@@ -52,6 +52,18 @@ f")"
   EXPECT_EQ(table.label, 2U);
 }
 
+TEST_F(TableTest, ColumnOfTheLabelMayBeOptional) {
+  test::write_file(folder_ / "t.csv", "x,y\n1,2\n");
+  const auto read = [&](const std::string& label) {
+    return read_csv(folder_ / "t.csv", label, LabelColumn::kOptional);
+  };
+  EXPECT_EQ(read("z").label, 2U);
+  EXPECT_THAT(read("z").values, ElementsAre(1, 2));
+  EXPECT_EQ(read("x").label, 0U);
+  EXPECT_EQ(read("").label, 1U);
+  EXPECT_THAT(csv_error("x,y\n1,2\n", "z"), is_error(kInvalid, "has no column 'z'"));
+}
+
 TEST_F(TableTest, FirstLineIsAHeaderIfItHasTextAboveANumber) {
   EXPECT_THAT(csv("x,y\n1,2\n").names, ElementsAre("x", "y"));
   EXPECT_THAT(csv("1,2\n3,4\n").names, ElementsAre("0", "1"));

@@ -16,6 +16,8 @@ TEST(DataArguments, Tables) {
   EXPECT_ERROR(kMissing, (void)datasets::read_csv(""));
   EXPECT_ERROR(kMissing, (void)datasets::read_columns(""));
   EXPECT_ERROR(kMissing, (void)datasets::read_text(""));
+  EXPECT_ERROR(kMissing, (void)datasets::read_images("", 10, 0, 1));
+  EXPECT_ERROR(kInvalid, (void)datasets::read_images("", 10, 0, 0));
   EXPECT_ERROR(kInvalid, (void)datasets::column_of(none, ""));
   EXPECT_ERROR(kInvalid, (void)datasets::random_split(0, 0.5, 0));
   EXPECT_ERROR(kInvalid, (void)datasets::read_split("", 0, 0, 0.5));
@@ -33,11 +35,14 @@ TEST(DataArguments, Files) {
   EXPECT_THROW(save_arrays("", {}), Error);
   EXPECT_ERROR(kMissing, (void)load_arrays(""));
   EXPECT_ERROR(kMissing, (void)load_npy(""));
+  EXPECT_THROW(save_npy("", {}), Error);
+  EXPECT_ERROR(kInvalid, save_npy("unused.npy", {.name = {}, .dims = {2}, .bytes = {}}));
 }
 
 TEST(DataArguments, Checkpoints) {
   EXPECT_ERROR(kMissing, (void)load_checkpoint(""));
   EXPECT_ERROR(kMissing, (void)load_checkpoint_notes(""));
+  EXPECT_ERROR(kMissing, (void)load_checkpoint_weights(""));
   EXPECT_ERROR(kMissing, (void)checkpoint_weights(""));
   EXPECT_THROW(CheckpointFolder(""), Error);
   EXPECT_ERROR(kInvalid, CheckpointFolder("unused", 0));

@@ -110,6 +110,29 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
   });
 }
 
+TEST(TrainingArguments, Predictor) {
+  const Training run;
+  const PredictorOptions options{.backend_name = run.options.backend_name, .runtime = run.options.runtime};
+  EXPECT_THAT(error_of([&] { Predictor(Predictor::Model(), options); }),
+              is_error(kInvalid, "the model is an empty function"));
+  EXPECT_ERROR(ErrorCode::kNotFound, Predictor("", nn::relu(), options));
+  EXPECT_THROW(Predictor(nn::relu(), {.backend_name = "", .runtime = run.options.runtime}), Error);
+  EXPECT_THROW(
+      Predictor(nn::relu(), {.backend_name = options.backend_name, .device = 9, .runtime = options.runtime}),
+      Error);
+  Predictor predictor(std::vector<NamedArray>(), nn::relu(), options);
+  EXPECT_ERROR(kInvalid, (void)predictor.predict(kNone));
+  EXPECT_ERROR(kInvalid, (void)predictor.predict(kInputs, 0));
+  EXPECT_EQ(predictor.predict(kInputs).dims(), kInputs.dims());
+  Predictor moved(std::move(predictor));
+  EXPECT_ERROR(kEmpty, (void)predictor.predict(kInputs));
+  EXPECT_ERROR(kEmpty, (void)predictor.device_name());
+  EXPECT_EQ(moved.predict(kInputs).dims(), kInputs.dims());
+  Predictor nothing([](const Tensor&) { return kNone; }, options);
+  EXPECT_THAT(error_of([&] { (void)nothing.predict(kInputs); }),
+              is_error(kInvalid, "returned an empty Tensor"));
+}
+
 TEST(TrainingArguments, HostDataAndLoops) {
   EXPECT_ERROR(kInvalid, (void)split_sizes(4, 0));
   EXPECT_EQ(split_sizes(0, 2).size(), 2U);

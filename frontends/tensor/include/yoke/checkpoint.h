@@ -26,6 +26,8 @@ struct Checkpoint {
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 // The file with the parameters of a checkpoint, or of the latest one of a folder. Errors: as load_checkpoint.
 std::filesystem::path checkpoint_weights(const std::filesystem::path& folder);
+// The same without the optimizer's states, which are not read.
+Checkpoint load_checkpoint_weights(const std::filesystem::path& folder);
 // Only what checkpoint.json says: the arrays of the state are empty.
 Checkpoint load_checkpoint_notes(const std::filesystem::path& folder);
 

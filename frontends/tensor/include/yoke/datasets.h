@@ -47,14 +47,19 @@ struct Table {
   std::size_t row_count() const { return lines.size(); }
 };
 
+// Whether a table must have the column of the label. If it lacks an optional one, Table::label is names.size().
+enum class LabelColumn : std::uint8_t { kRequired, kOptional };
+
 // Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks and
 // doubled quotes; lines end with LF or CRLF. The first line is a header if in some column it has text where the second
 // line has a number. `label` is the name or number of a column; empty: the last one. Only this column may have texts.
 // Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
 // is not valid; kInvalidArgument for an unknown label, a field that is not a finite number, and a file without rows.
-Table read_csv(const std::filesystem::path& file, const std::string& label = {});
+Table read_csv(const std::filesystem::path& file, const std::string& label = {},
+               LabelColumn column = LabelColumn::kRequired);
 // The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored.
-Table read_columns(const std::filesystem::path& file, const std::string& label = {});
+Table read_columns(const std::filesystem::path& file, const std::string& label = {},
+                   LabelColumn column = LabelColumn::kRequired);
 // The number of a column, given by name or number. Error kInvalidArgument lists the names.
 std::size_t column_of(const Table& table, const std::string& name);
 
@@ -100,6 +105,18 @@ struct Characters {
 };
 // Errors: kNotFound or kPermissionDenied for the file; kInvalidArgument for an empty one.
 Characters read_text(const std::filesystem::path& file);
+
+// Images for a model that has been trained on others.
+struct OtherImages {
+  Tensor images;  // f32 [n, row_count * column_count]: (pixel - mean) / deviation
+  Tensor labels;  // u8 [n]; empty: there are none
+  std::uint64_t row_count = 0;
+  std::uint64_t column_count = 0;
+};
+// Reads one IDX file of images, plain or .gz, or the test images of a folder as read_mnist, with their labels if the
+// folder has them. Errors: as read_mnist; kInvalidArgument: the deviation is not a positive number.
+OtherImages read_images(const std::filesystem::path& file_or_folder, std::uint64_t class_count, double mean,
+                        double deviation);
 
 struct Points {
   Tensor points;  // f32 [n, 2]

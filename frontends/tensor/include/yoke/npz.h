@@ -37,6 +37,9 @@ std::vector<NamedArray> load_npz(const std::filesystem::path& path);
 // Reads one array of a .npy file, as numpy.save writes it; its name is empty. Errors: as load_npz.
 NamedArray load_npy(const std::filesystem::path& path);
 
+// Writes such a file, atomically; the name is not used, and a bf16 array becomes uint16. Errors: as save_npz.
+void save_npy(const std::filesystem::path& path, const NamedArray& array);
+
 // Checks that save_npz can create a file at `path`, and throws the Error that save_npz would throw if not.
 // Leaves no file behind.
 void check_can_save(const std::filesystem::path& path);

@@ -25,6 +25,7 @@
 #include <yoke/output_file.h>
 #include <yoke/parallel_update.h>
 #include <yoke/parameter.h>
+#include <yoke/predictor.h>
 #include <yoke/random.h>
 #include <yoke/safetensors.h>
 #include <yoke/scan.h>

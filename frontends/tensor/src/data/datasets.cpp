@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <numbers>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -22,8 +23,9 @@ namespace {
 namespace fs = std::filesystem;
 using detail::IdxFile;
 
-// Finds a file by any of its common names. `stem` is for example "train-images", and `kind` "idx3-ubyte".
-fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
+// A file by any of its common names. `stem` is for example "train-images", and `kind` "idx3-ubyte".
+std::optional<fs::path> find_if_there(const fs::path& folder, const std::string& stem,
+                                      const std::string& kind) {
   for (const char* joint : {"-", "."}) {
     for (const char* ending : {"", ".gz"}) {
       std::string name = stem;
@@ -38,6 +40,13 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
                     "cannot read " + path.string() + ": " + error.message());
       }
     }
+  }
+  return std::nullopt;
+}
+
+fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
+  if (const auto found = find_if_there(folder, stem, kind)) {
+    return *found;
   }
   throw Error(ErrorCode::kNotFound,
               "the folder " + folder.string() + " has no " + stem + "-" + kind + " and no " + stem + "-" +
@@ -67,15 +76,19 @@ struct Part {
   IdxFile labels;
 };
 
+void check_counts(const IdxFile& images, const IdxFile& labels) {
+  if (images.dims[0] != labels.dims[0]) {
+    throw Error(ErrorCode::kInvalidArgument,
+                images.path.string() + " holds " + std::to_string(images.dims[0]) + " images, but " +
+                    labels.path.string() + " holds " + std::to_string(labels.dims[0]) +
+                    " labels; fetch both again");
+  }
+}
+
 Part read_part(const fs::path& folder, const std::string& stem) {
   Part part{.images = detail::read_idx(find_file(folder, stem + "-images", "idx3-ubyte"), 3),
             .labels = detail::read_idx(find_file(folder, stem + "-labels", "idx1-ubyte"), 1)};
-  if (part.images.dims[0] != part.labels.dims[0]) {
-    throw Error(ErrorCode::kInvalidArgument,
-                part.images.path.string() + " holds " + std::to_string(part.images.dims[0]) +
-                    " images, but " + part.labels.path.string() + " holds " +
-                    std::to_string(part.labels.dims[0]) + " labels; fetch both again");
-  }
+  check_counts(part.images, part.labels);
   return part;
 }
 
@@ -172,6 +185,31 @@ Images read_mnist(const fs::path& folder, std::uint64_t class_count) {
           .class_count = class_count,
           .mean = mean,
           .deviation = deviation};
+}
+
+OtherImages read_images(const fs::path& file_or_folder, std::uint64_t class_count, double mean,
+                        double deviation) {
+  if (!(deviation > 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
+    throw Error(ErrorCode::kInvalidArgument, "read_images: the mean is " + std::to_string(mean) +
+                                                 " and the deviation is " + std::to_string(deviation) +
+                                                 "; they must be finite, and the deviation greater than 0");
+  }
+  std::error_code ignored;
+  const bool is_folder = fs::is_directory(file_or_folder, ignored);
+  const IdxFile images = detail::read_idx(
+      is_folder ? find_file(file_or_folder, "t10k-images", "idx3-ubyte") : file_or_folder, 3);
+  OtherImages made{.images = scaled_images(images, mean, deviation, "images"),
+                   .labels = {},
+                   .row_count = images.dims[1],
+                   .column_count = images.dims[2]};
+  const auto labels = is_folder ? find_if_there(file_or_folder, "t10k-labels", "idx1-ubyte") : std::nullopt;
+  if (labels) {
+    const IdxFile found = detail::read_idx(*labels, 1);
+    check_counts(images, found);
+    check_labels(found, class_count);
+    made.labels = label_tensor(found, "labels");
+  }
+  return made;
 }
 
 Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {

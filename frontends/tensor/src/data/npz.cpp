@@ -240,6 +240,20 @@ NamedArray load_npy(const std::filesystem::path& path) {
   return array;
 }
 
+void save_npy(const std::filesystem::path& path, const NamedArray& array) {
+  const auto byte_count = detail::byte_count_of(array.type, array.dims);
+  if (!byte_count || *byte_count != array.bytes.size()) {
+    throw Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": the array has " +
+                                                 std::to_string(array.bytes.size()) +
+                                                 " bytes, which do not match its type and dims");
+  }
+  detail::NewFile file(path);
+  const std::string header = detail::npy_header(array.type, array.dims);
+  file.write(std::as_bytes(std::span(header)));
+  file.write(array.bytes);
+  file.commit();
+}
+
 void check_can_save(const std::filesystem::path& path) {
   constexpr std::size_t kProbeBytes = 4096;  // one block, to detect a full disk
   detail::NewFile probe(path);

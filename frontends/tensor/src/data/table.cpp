@@ -189,14 +189,36 @@ void name_labels(const Records& records, Table& table) {
   }
 }
 
-Table table_of(Records records, const std::string& label) {
+// The number of the column with a name, or else with a number.
+std::optional<std::size_t> find_column(const Table& table, const std::string& name) {
+  const auto at = std::find(table.names.begin(), table.names.end(), name);
+  if (at != table.names.end()) {
+    return static_cast<std::size_t>(at - table.names.begin());
+  }
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error == std::errc() && end == name.data() + name.size() && number < table.names.size()) {
+    return number;
+  }
+  return std::nullopt;
+}
+
+std::size_t label_of(const Table& table, const std::string& label, LabelColumn column) {
+  if (label.empty()) {
+    return table.names.size() - 1;
+  }
+  return column == LabelColumn::kRequired ? column_of(table, label)
+                                          : find_column(table, label).value_or(table.names.size());
+}
+
+Table table_of(Records records, const std::string& label, LabelColumn column) {
   Table table;
   table.file = records.file;
   take_header(records, table);
   if (records.all.empty()) {
     throw Error(ErrorCode::kInvalidArgument, records.file.string() + " has no rows; give a file with data");
   }
-  table.label = label.empty() ? table.names.size() - 1 : column_of(table, label);
+  table.label = label_of(table, label, column);
   table.lines = records.lines;
   table.values.reserve(records.all.size() * table.names.size());
   bool has_texts = false;
@@ -228,14 +250,8 @@ Table table_of(Records records, const std::string& label) {
 }  // namespace
 
 std::size_t column_of(const Table& table, const std::string& name) {
-  const auto at = std::find(table.names.begin(), table.names.end(), name);
-  if (at != table.names.end()) {
-    return static_cast<std::size_t>(at - table.names.begin());
-  }
-  std::size_t number = 0;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
-  if (error == std::errc() && end == name.data() + name.size() && number < table.names.size()) {
-    return number;
+  if (const auto found = find_column(table, name)) {
+    return *found;
   }
   std::string list;
   constexpr std::size_t kMost = 30;
@@ -247,12 +263,12 @@ std::size_t column_of(const Table& table, const std::string& name) {
                                                (table.names.size() > kMost ? ", ..." : ""));
 }
 
-Table read_csv(const fs::path& file, const std::string& label) {
-  return table_of(csv_records(file), label);
+Table read_csv(const fs::path& file, const std::string& label, LabelColumn column) {
+  return table_of(csv_records(file), label, column);
 }
 
-Table read_columns(const fs::path& file, const std::string& label) {
-  return table_of(blank_records(file), label);
+Table read_columns(const fs::path& file, const std::string& label, LabelColumn column) {
+  return table_of(blank_records(file), label, column);
 }
 
 Characters read_text(const fs::path& file) {

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/include/yoke/predictor.h: a trained model's outputs, without a trainer.
+#pragma once
+
+#include <yoke/npz.h>
+#include <yoke/runtime/runtime.h>
+#include <yoke/tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace yoke {
+
+struct PredictorOptions {
+  std::string backend_name = "cc";
+  std::uint32_t device = 0;  // of the backend
+  std::vector<Option> device_options = {};
+  std::shared_ptr<Runtime> runtime = nullptr;  // null: one with default options
+};
+
+// Computes a model in Mode::kEval on one device. Its parameters and running states have the values of a checkpoint; the
+// host values of the model do not change. Not thread-safe.
+class Predictor {
+ public:
+  // A module, or any function of the inputs. Their first axis is the rows, as that of the outputs.
+  using Model = std::function<Tensor(const Tensor& inputs)>;
+
+  // Of a model that has been trained in this process: with the host values that its parameters have when they are first
+  // used. Errors: kInvalidArgument: the model is empty; those of opening a device.
+  explicit Predictor(Model model, const PredictorOptions& options = {});
+  // With values by the names of the parameters, such as those of load_arrays().
+  Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options = {});
+  // With those of a checkpoint, or of the latest one of a folder of checkpoints. Errors: also those of load_checkpoint().
+  Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options = {});
+  ~Predictor();
+  Predictor(Predictor&&) noexcept;
+  Predictor& operator=(Predictor&&) noexcept;
+
+  // The outputs for all rows of `inputs`, which are host data, computed `batch_rows` rows at a time. The model is
+  // compiled once for each shape, and stays compiled. Errors: kFailedPrecondition: the object is moved from;
+  // kInvalidArgument: the inputs are not host data; the model returns a tensor with another number of rows, or uses
+  // symbols; a parameter has no value, or one of another type or shape.
+  Tensor predict(const Tensor& inputs, std::int64_t batch_rows = 1000);
+
+  const std::string& device_name() const;  // "cc:0"
+
+ private:
+  struct Impl;
+  Impl& impl() const;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace yoke

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// frontends/tensor/src/predictor.cpp: a model on one device, with the parameters of a checkpoint.
+#include <yoke/checkpoint.h>
+#include <yoke/predictor.h>
+#include <yoke/runtime/collective.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "host_copy.h"
+#include "node.h"
+#include "prediction.h"
+#include "scalar_table.h"
+
+namespace yoke {
+
+using detail::fail;
+
+namespace {
+
+std::string described(std::int32_t type, const Dims& dims) {
+  return std::string(program::type_name(static_cast<Type>(type))) + dims_text(dims);
+}
+
+std::shared_ptr<Stream> open_stream(const PredictorOptions& options, std::shared_ptr<Runtime>& runtime) {
+  runtime = options.runtime != nullptr ? options.runtime : std::make_shared<Runtime>();
+  return Stream::create(
+      runtime->backend(options.backend_name)->open_device(options.device, options.device_options));
+}
+
+}  // namespace
+
+struct Predictor::Impl {
+  Impl(std::vector<NamedArray> parameters, Model given, const PredictorOptions& options)
+      : model(std::move(given)), context(open_stream(options, runtime)) {
+    device_name = options.backend_name + ":" + std::to_string(options.device);
+    for (NamedArray& array : parameters) {
+      std::string name = array.name;
+      arrays.emplace(std::move(name), std::move(array));
+    }
+  }
+
+  // Uploads the parameter at its first use, and drops its bytes.
+  void upload(const Parameter& parameter) {
+    const std::string& name = parameter.name();
+    const TensorSpec spec{static_cast<std::int32_t>(parameter.type()), parameter.dims()};
+    if (!context.has(name)) {
+      const auto found = arrays.find(name);
+      const bool is_given = found != arrays.end();
+      if (!is_given && (!arrays.empty() || !parameter.has_values())) {
+        fail("predict: the parameter '" + name +
+             "' has no values; use the model that was trained, or give its values");
+      }
+      const auto type = is_given ? static_cast<std::int32_t>(found->second.type) : spec.type;
+      if (is_given && (type != spec.type || found->second.dims != spec.dims ||
+                       found->second.bytes.size() != spec.byte_count())) {
+        fail("predict: the values of the parameter '" + name + "' are " +
+             described(type, found->second.dims) + ", the model has " + described(spec.type, spec.dims) +
+             "; use the model that was trained");
+      }
+      const auto values = parameter.values();
+      context.allocate(name, spec);
+      detail::write_now(context, name,
+                        is_given ? std::exchange(found->second.bytes, {})
+                                 : std::vector<std::byte>(values.begin(), values.end()));
+    } else if (!(context.tensor(name).spec == spec)) {
+      fail("predict: two parameters have the name '" + name + "'; give them different names");
+    }
+  }
+
+  detail::LinkedRows link(const Tensor& inputs, std::uint64_t rows) {
+    Dims dims = inputs.dims();
+    dims[0] = rows;
+    const auto key = std::pair(inputs.type(), dims);
+    if (const auto found = linked.find(key); found != linked.end()) {
+      return found->second;
+    }
+    const detail::RowsProgram made = detail::rows_program(model, inputs, rows);
+    for (const program::Symbol& symbol : made.lowered.program.symbols) {
+      if (!symbol.is_variable) {
+        fail("predict: the model uses the symbol '" + symbol.name +
+             "', which has no value here; use Trainer::predict, or a model without it");
+      }
+    }
+    for (const LoweredArgument& argument : made.lowered.arguments) {
+      if (argument.kind == LoweredArgument::Kind::kParameter) {
+        upload(Parameter::of(argument.leaf));
+      }
+    }
+    scalars.add(std::span(&context, 1), made.program.scalars);
+    Context child = detail::rows_context(context, made);
+    for (const auto& [name, tensor] : made.program.literals) {
+      child.init_from_host(name, {static_cast<std::int32_t>(tensor.type()), tensor.dims()},
+                           tensor.host_bytes());
+      child.stream()->wait();
+    }
+    const auto code = codes.get(context.stream()->device(), made.program.text);
+    const LinkedRoutine routine = child.link(code, made.program.name, made.program.rename);
+    const auto run = [this, routine] {
+      scalars.send();
+      routine.run();
+    };
+    return linked.emplace(key, detail::LinkedRows{child, run, made.outputs}).first->second;
+  }
+
+  std::shared_ptr<Runtime> runtime;
+  std::string device_name;
+  Model model;
+  std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are uploaded
+  Context context;                           // the parameters and scalars
+  detail::ScalarTable scalars;
+  CodeCache codes;
+  std::map<std::pair<Type, Dims>, detail::LinkedRows> linked;
+};
+
+namespace {
+
+Predictor::Model checked(Predictor::Model model) {
+  if (!model) {
+    fail("Predictor: the model is an empty function; give a module, or a function of the inputs");
+  }
+  return model;
+}
+
+}  // namespace
+
+Predictor::Predictor(Model model, const PredictorOptions& options)
+    : Predictor(std::vector<NamedArray>(), std::move(model), options) {}
+
+Predictor::Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(parameters), checked(std::move(model)), options)) {}
+
+Predictor::Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options)
+    : Predictor(load_checkpoint_weights(checkpoint).state.parameters, std::move(model), options) {}
+
+Predictor::~Predictor() = default;
+Predictor::Predictor(Predictor&&) noexcept = default;
+Predictor& Predictor::operator=(Predictor&&) noexcept = default;
+
+Predictor::Impl& Predictor::impl() const {
+  if (impl_ == nullptr) {
+    throw Error(ErrorCode::kFailedPrecondition, "the Predictor was moved from; use the new object");
+  }
+  return *impl_;
+}
+
+Tensor Predictor::predict(const Tensor& inputs, std::int64_t batch_rows) {
+  Impl& own = impl();
+  detail::check_prediction(own.model, inputs, batch_rows);
+  return detail::predict_rows(inputs, batch_rows, [&](std::uint64_t rows) { return own.link(inputs, rows); });
+}
+
+const std::string& Predictor::device_name() const {
+  return impl().device_name;
+}
+
+}  // namespace yoke
