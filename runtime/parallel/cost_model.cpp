@@ -203,7 +203,10 @@ double direct(const GroupCosts& costs, const MergeWork& work, Placement placemen
     return static_cast<double>(
         std::max<std::size_t>(1, detail::shares(work.byte_count / 4, 4, members).size()));
   };
-  const double link = costs.has_one_memory ? costs.memory : costs.near.bandwidth;
+  // Members that do not work leave their part of one memory's bandwidth to the others.
+  const auto link = [&](double working) {
+    return costs.has_one_memory ? costs.memory * n / working : costs.near.bandwidth;
+  };
   const double launch = costs.launch + (costs.has_one_memory ? 0 : costs.near.latency);
   const auto rounds = detail::direct_rounds(costs.size());
   double seconds = 0;
@@ -211,8 +214,9 @@ double direct(const GroupCosts& costs, const MergeWork& work, Placement placemen
   for (auto round = rounds.begin(); round + 1 != rounds.end(); ++round) {
     const detail::DirectGroup& group = round->front();
     const double parts = share_count(group.end - group.first);
-    seconds += launch + (detail::kDirectGroup + 1) * bytes / parts / link;
-    commands += static_cast<double>(round->size()) * parts;
+    const double working = static_cast<double>(round->size()) * parts;
+    seconds += launch + (detail::kDirectGroup + 1) * bytes / parts / link(working);
+    commands += working;
   }
   const auto terms = static_cast<double>(detail::partial_terms(costs.size()).size());
   const double parts = share_count(costs.size());
@@ -220,12 +224,12 @@ double direct(const GroupCosts& costs, const MergeWork& work, Placement placemen
   if (placement == Placement::kSharded) {  // the update adds up, too
     const double part = ((terms + 2) * bytes + 2 * state) / parts;
     const double of_owner = costs.has_one_memory ? 0 : (n - 1) / n * (bytes + state);
-    seconds += launch + std::max(part, of_owner) / link;
-    seconds += costs.has_one_memory ? 0 : launch + (n - 1) * bytes / link;  // others read the parameters
+    seconds += launch + std::max(part, of_owner) / link(parts);
+    seconds += costs.has_one_memory ? 0 : launch + (n - 1) * bytes / link(1);  // others read the parameters
   } else {
-    seconds += launch + (terms + 1) * bytes / parts / link;
+    seconds += launch + (terms + 1) * bytes / parts / link(parts);
     seconds += costs.launch + (3 * bytes + 2 * state) / costs.memory;
-    seconds += launch + (n - 1) * bytes / link;  // to all others
+    seconds += launch + (n - 1) * bytes / link(n);  // to all others
     commands += n;
   }
   return std::max(seconds, commands * costs.command);

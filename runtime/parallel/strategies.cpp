@@ -216,10 +216,13 @@ class DirectCollectives final : public Collectives {
   }
 };
 
-// min(size, max(4, byte_count / least)).
+// Into how many pieces `size` members cut a tensor: up to 4 members into one each. For more members, a small tensor is
+// cut into one piece for each 16 KiB, at least 1 and at most 4, and a large one into one for each `least` bytes.
 std::uint32_t piece_count(std::uint64_t byte_count, std::uint64_t least, std::uint32_t size) {
   constexpr std::uint64_t kFew = 4;
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>(size, std::max(kFew, byte_count / least)));
+  constexpr std::uint64_t kLeastFew = std::uint64_t{16} << 10U;
+  const std::uint64_t few = size <= kFew ? kFew : std::clamp<std::uint64_t>(byte_count / kLeastFew, 1, kFew);
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(size, std::max(few, byte_count / least)));
 }
 
 }  // namespace

@@ -29,13 +29,14 @@ struct RingPiece {
   std::uint32_t end = 0;
   Slice range;
 };
-// One piece for each of `size` members, but at most 4 below 64 KiB: the number of commands for a small tensor then
-// grows with the number of members, and not with its square.
+// One piece for each of `size` members. For more than 4 members, at most one per 64 KiB, or up to 4 of 16 KiB: the
+// number of commands for a small tensor then grows with the number of members, and not with its square.
 std::vector<RingPiece> ring_pieces(std::uint64_t element_count, std::uint64_t element_byte_count,
                                    std::uint32_t size);
 
-// Divides a range between members, each of which can access all of it: member first + `member` works on `range`. More
-// than 4 members work only if each gets 16 KiB: for small tensors, starting the work costs more than doing it.
+// Divides a range between members, each of which can access all of it: member first + `member` works on `range`. Of
+// more than 4 members, only as many work as get 16 KiB each: for small tensors, starting the work costs more than
+// doing it.
 struct Share {
   std::uint32_t member = 0;
   Slice range;
