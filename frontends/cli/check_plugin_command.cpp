@@ -30,6 +30,10 @@ std::string backend_of(const std::string& word) {
   return file.substr(kStart.size(), file.size() - kStart.size() - kEnd.size());
 }
 
+[[noreturn]] void refuse(const std::string& backend, const std::string& option, const std::string& why) {
+  throw UsageError("--plugin-option " + backend + "." + option + why);
+}
+
 // The kit's options for the global --plugin-option BACKEND.NAME=VALUE. The kit gives them to every file.
 std::vector<std::string> kit_options(Arguments arguments) {
   std::vector<std::string> words;
@@ -39,14 +43,17 @@ std::vector<std::string> kit_options(Arguments arguments) {
       const std::string other = backend_of(word);
       is_checked = is_checked || other == backend;
       if (!other.empty() && other != backend) {
-        throw UsageError("--plugin-option " + backend + "." + options.front() + " is not for " + word +
-                         "; check the plugins of different backends one at a time");
+        refuse(backend, options.front(),
+               std::string(" is not for ")
+                   .append(word)
+                   .append("; check the plugins of different backends one at a time"));
       }
     }
     if (!is_checked) {
-      throw UsageError("--plugin-option " + backend + "." + options.front() +
-                       ": no file is named libyoke_backend_" + backend +
-                       ".so; write --plugin-option NAME=VALUE after check-plugin for other names");
+      refuse(backend, options.front(),
+             std::string(": no file is named libyoke_backend_")
+                 .append(backend)
+                 .append(".so; write --plugin-option NAME=VALUE after check-plugin for other names"));
     }
     for (const std::string& option : options) {
       words.insert(words.end(), {"--plugin-option", option});

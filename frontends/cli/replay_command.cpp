@@ -199,6 +199,39 @@ int replay_file(const std::string& path, const replay::Options& options, bool as
   return report.differences == 0 ? kDone : kFailed;
 }
 
+struct Words {
+  std::string path;
+  std::string events;
+  std::string backend;
+  double tolerance;  // -1: not given
+  bool as_json;
+  bool as_text;
+  bool no_compare;
+};
+
+// Refuses options that have no effect together.
+void check_words(const Words& words) {
+  const bool runs = !words.as_text && words.events.empty();
+  if (runs && words.backend.empty()) {
+    throw UsageError("yoke replay requires one of --backend NAME, --print and --chrome FILE");
+  }
+  if (!runs && (words.as_json || words.no_compare || words.tolerance >= 0 || !words.backend.empty())) {
+    throw UsageError(std::string(words.as_json          ? "--json"
+                                 : words.no_compare     ? "--no-compare"
+                                 : words.tolerance >= 0 ? "--tolerance"
+                                                        : "--backend") +
+                     " has no effect with " + (words.as_text ? "--print" : "--chrome") +
+                     ", which runs nothing");
+  }
+  if (words.no_compare && words.tolerance >= 0) {
+    throw UsageError("--tolerance has no effect with --no-compare; leave one of them out");
+  }
+  std::error_code ignored;
+  if (!words.events.empty() && std::filesystem::equivalent(words.path, words.events, ignored)) {
+    throw UsageError("--chrome " + words.events + " would replace the trace; give another file");
+  }
+}
+
 }  // namespace
 
 int replay_command(Arguments arguments) {
@@ -229,24 +262,7 @@ int replay_command(Arguments arguments) {
   if (!line.parse(arguments)) {
     return kDone;
   }
-  if (options.backend.empty() && !as_text && events.empty()) {
-    throw UsageError("yoke replay requires one of --backend NAME, --print and --chrome FILE");
-  }
-  const bool runs = !as_text && events.empty();
-  if (!runs && (as_json || no_compare || tolerance >= 0 || !options.backend.empty())) {
-    throw UsageError(std::string(as_json          ? "--json"
-                                 : no_compare     ? "--no-compare"
-                                 : tolerance >= 0 ? "--tolerance"
-                                                  : "--backend") +
-                     " has no effect with " + (as_text ? "--print" : "--chrome") + ", which runs nothing");
-  }
-  if (no_compare && tolerance >= 0) {
-    throw UsageError("--tolerance has no effect with --no-compare; leave one of them out");
-  }
-  std::error_code ignored;
-  if (!events.empty() && std::filesystem::equivalent(path, events, ignored)) {
-    throw UsageError("--chrome " + events + " would replace the trace; give another file");
-  }
+  check_words({path, events, options.backend, tolerance, as_json, as_text, no_compare});
   options.tolerance = tolerance >= 0 ? tolerance : options.tolerance;
   options.compare_contents = !no_compare;
   try {

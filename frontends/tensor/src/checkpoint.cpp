@@ -139,7 +139,7 @@ const fs::path& created(const fs::path& folder) {
 
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(fs::path folder, std::uint32_t keep) {
+CheckpointFolder::CheckpointFolder(const fs::path& folder, std::uint32_t keep) {
   if (keep == 0) {
     throw Error(ErrorCode::kInvalidArgument, "CheckpointFolder: keep is 0; keep at least one checkpoint");
   }
@@ -161,7 +161,7 @@ std::optional<fs::path> CheckpointFolder::latest() const {
 fs::path CheckpointFolder::save(const TrainerState& state, const std::map<std::string, std::string>& notes) {
   const fs::path made = impl_->path / kNew;
   const std::string name = detail::step_name(state.step);
-  const fs::path target = impl_->path / name;
+  fs::path target = impl_->path / name;
   impl_->remove_unfinished();
   if (::mkdir(made.c_str(), 0777) != 0) {
     fail_with(made, "create", errno);

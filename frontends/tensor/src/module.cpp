@@ -92,10 +92,11 @@ void add_name(const Layer* layer, const std::string& name) {
   if (layer == nullptr || name.empty()) {
     detail::fail("named: the " + std::string(layer == nullptr ? "module" : "name") + " is empty");
   }
-  for (std::vector<Parameter> some : {layer->parameters(), layer->states()}) {
-    for (const Parameter& parameter : some) {
-      prefix(parameter, name);
-    }
+  for (const Parameter& parameter : layer->parameters()) {
+    prefix(parameter, name);
+  }
+  for (const Parameter& state : layer->states()) {
+    prefix(state, name);
   }
 }
 
