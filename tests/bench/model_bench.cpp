@@ -39,11 +39,15 @@ std::uint64_t count_of(const Dims& dims) {
   return count;
 }
 
-// Numbers that models.py makes too.
+// Numbers that look random. models.py makes the same.
+std::uint64_t number(std::uint64_t n) {
+  return (n * n * 7 + n * 3) % 10'007;
+}
+
 Tensor pixels(const Dims& dims) {
   std::vector<float> values(count_of(dims));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = static_cast<float>(std::sin(static_cast<double>(i % 10'007) * 0.7));
+    values[i] = static_cast<float>(number(i)) / 5'000.0F - 1;
   }
   return yoke::tensor(values, dims);
 }
@@ -51,8 +55,7 @@ Tensor pixels(const Dims& dims) {
 Tensor numbers(const Dims& dims, std::uint64_t below, std::uint64_t first) {
   std::vector<std::int32_t> values(count_of(dims));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::uint64_t n = first + i;
-    values[i] = static_cast<std::int32_t>((n * n * 7 + n * 3) % 10'007 % below);
+    values[i] = static_cast<std::int32_t>(number(first + i) % below);
   }
   return yoke::tensor(values, dims);
 }
@@ -62,7 +65,7 @@ Work make_work(const std::string& name, std::uint64_t batch) {
     const bool is_lenet = name == "lenet";
     return {is_lenet ? yoke::models::lenet(10) : yoke::models::resnet18(10),
             pixels(is_lenet ? Dims{batch, 28, 28, 1} : Dims{batch, 32, 32, 3}), numbers({batch}, 10, 0),
-            yoke::Sgd{}, is_lenet ? 0.01F : 0.001F};  // more makes resnet18 magnify rounding
+            yoke::Sgd{}, 0.01F};
   }
   const yoke::models::TextModel text = yoke::models::text_model(name, kSymbols);
   const bool is_mlp = name.starts_with("char-mlp");

@@ -37,14 +37,15 @@ name, batch, threads, mode, file = sys.argv[1], int(sys.argv[2]), int(sys.argv[3
 torch.set_num_threads(threads)
 SYMBOLS = 65
 
+def number(dims, first):
+    n = numpy.arange(numpy.prod(dims), dtype=numpy.int64) + first
+    return ((n * n * 7 + n * 3) % 10007).reshape(dims)
+
 def pixels(*dims):
-    i = numpy.arange(numpy.prod(dims), dtype=numpy.int64)
-    x = numpy.sin((i % 10007) * 0.7).astype(numpy.float32).reshape(dims)
-    return torch.from_numpy(x).permute(0, 3, 1, 2)
+    return torch.from_numpy(number(dims, 0).astype(numpy.float32) / numpy.float32(5000) - 1).permute(0, 3, 1, 2)
 
 def numbers(dims, below, first):
-    n = numpy.arange(numpy.prod(dims), dtype=numpy.int64) + first
-    return torch.from_numpy(((n * n * 7 + n * 3) % 10007 % below).reshape(dims))
+    return torch.from_numpy(number(dims, first) % below)
 
 class Block(nn.Module):
     def __init__(self, before, width, stride):
@@ -112,7 +113,7 @@ if name in ("lenet", "resnet18"):
         x = x.contiguous()
     else:
         model = model.to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01 if name == "lenet" else 0.001)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 else:
     model = {"char-mlp": char_mlp, "char-lstm": Lstm, "gpt": Gpt}[name]()
     length = 3 if name == "char-mlp" else 64

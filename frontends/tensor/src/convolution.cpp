@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -161,13 +162,19 @@ Windows pool_windows(const Tensor& x, const PerAxis& window, const PerAxis& stri
   return made;
 }
 
-// The axes that windows() appended: the last ones.
-Axes window_axes(const Windows& windows) {
-  Axes axes;
-  for (std::size_t k = 0; k < windows.size.size(); ++k) {
-    axes.push_back(-1 - static_cast<int>(k));
+// The windows as [batch, windows.., elements of a window.., channels], and the axes of the elements. Channels are last,
+// so that what the gradients keep about each element is contiguous along them.
+std::pair<Tensor, Axes> pooled(const Windows& windows, const Tensor& x, double filling,
+                               const std::string& function) {
+  const int count = static_cast<int>(windows.size.size());
+  Axes order(static_cast<std::size_t>(2 * count + 2));
+  std::iota(order.begin(), order.end(), 0);
+  std::rotate(order.begin() + 1 + count, order.begin() + 2 + count, order.end());
+  Axes elements;
+  for (int k = 0; k < count; ++k) {
+    elements.push_back(1 + count + k);
   }
-  return axes;
+  return {permute(windows.of(x, filling, function), order), elements};
 }
 
 Axes spatial_axes(const Tensor& x, const std::string& function) {
@@ -227,14 +234,16 @@ Tensor conv_transpose(const Tensor& x, const Tensor& weight, const ConvTranspose
 Tensor max_pool(const Tensor& x, const PerAxis& window, const PoolOptions& options) {
   const Windows windows = pool_windows(x, window, options.stride, options.padding, options.dilation,
                                        options.ceil_mode, "max_pool");
-  return max(windows.of(x, -std::numeric_limits<double>::infinity(), "max_pool"), window_axes(windows));
+  const auto [read, elements] = pooled(windows, x, -std::numeric_limits<double>::infinity(), "max_pool");
+  return max(read, elements);
 }
 
 Tensor average_pool(const Tensor& x, const PerAxis& window, const AveragePoolOptions& options) {
   const std::string function = "average_pool";
   const Windows windows =
       pool_windows(x, window, options.stride, options.padding, 1, options.ceil_mode, function);
-  Tensor result = sum(windows.of(x, 0, function), window_axes(windows));
+  const auto [read, elements] = pooled(windows, x, 0, function);
+  Tensor result = sum(read, elements);
   for (std::size_t k = 0; k < windows.size.size(); ++k) {
     const std::uint64_t before = windows.padding[k].before;
     const std::uint64_t size = x.dims()[1 + k];

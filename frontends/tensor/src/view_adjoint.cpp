@@ -44,6 +44,9 @@ class Solution {
         return folded;
       }
     }
+    if (Tensor joined = joined_windows(dy)) {
+      return joined;
+    }
     std::vector<ViewIndex> axes;
     std::transform(axes_.begin(), axes_.end(), std::back_inserter(axes),
                    [](const auto& axis) { return *axis; });
@@ -136,6 +139,38 @@ class Solution {
         }
       }
     }
+  }
+
+  // Windows that do not overlap, as x[2 * o + k] with k < 2: each element of the source is in one of them at most, so
+  // that its gradient is that of the window: a reshape of dy. Otherwise empty.
+  Tensor joined_windows(const Tensor& dy) const {
+    Axes order;
+    Dims joined;
+    std::vector<Padding> rest;
+    bool has_windows = false;
+    for (std::size_t k = 0; k < source_.size(); ++k) {
+      std::vector<ViewIndex::Term> terms = indices_[k].terms;
+      std::sort(terms.begin(), terms.end(),
+                [](const auto& a, const auto& b) { return a.coefficient > b.coefficient; });
+      std::uint64_t size = 1;
+      for (std::size_t i = terms.size(); i-- > 0;) {
+        if (terms[i].coefficient != static_cast<std::int64_t>(size) ||
+            use_count(indices_, terms[i].axis) != 1) {
+          return {};
+        }
+        size *= dims_[static_cast<std::size_t>(terms[i].axis)];
+      }
+      const ViewIndex& index = indices_[k];
+      if (index.constant != 0 || !index.symbols.empty() || index.divisor != 1 || size > source_[k]) {
+        return {};
+      }
+      std::transform(terms.begin(), terms.end(), std::back_inserter(order),
+                     [](const auto& term) { return term.axis; });
+      has_windows = has_windows || terms.size() > 1;
+      joined.push_back(size);
+      rest.push_back({0, source_[k] - size});
+    }
+    return has_windows ? pad(reshape(permute(dy, order), joined), rest) : Tensor();
   }
 
   // An index of the view before the division, as an i64 tensor over the axes of the solution. The solutions

@@ -172,6 +172,17 @@ TEST(LowerTest, ContractionReadsAPaddedViewInPlaceIfTheViewIsLarger) {
   EXPECT_EQ(in_place.program.statements[0].value.op, Op::kGuard) << testing::text_of(in_place);
 }
 
+TEST(LowerTest, GradientOfWindowsThatDoNotOverlapSearchesNoWindow) {
+  const auto text_of_gradient = [](std::uint64_t stride) {
+    const Tensor x = placeholder("x", Type::kF32, {3, 8});
+    const Tensor y = max(windows(x, 1, 2, stride), {-1});
+    return testing::text_of(lower("p", {{"dx", gradients(sum(y * y), {x})[0]}}));
+  };
+  const std::string dividing = " - ";  // x[2 * o + k] at i has o = (i - k) / 2
+  EXPECT_EQ(text_of_gradient(2).find(dividing), std::string::npos) << text_of_gradient(2);
+  EXPECT_NE(text_of_gradient(1).find(dividing), std::string::npos) << text_of_gradient(1);
+}
+
 TEST(LowerTest, ExpensiveExpressionsAreNotRepeatedByBroadcasting) {
   const Tensor x = placeholder("x", Type::kF32, {4, 3});
   const Tensor rate = 0.1 / sqrt(cast(symbol_value(Symbol{"step", 0, 10, 1}), Type::kF32) + 1.0);

@@ -93,6 +93,13 @@ std::vector<Case> view_cases() {
        }},
       {"windows", "a 7 b", [](Inputs x) { return windows(x[0], 1, 3); }},
       {"windows_strided", "a 9", [](Inputs x) { return windows(x[0], 1, 2, 3); }},
+      {"windows_apart", "a 8 b", [](Inputs x) { return windows(x[0], 1, 2, 2); }},
+      {"windows_apart_and_a_rest", "5 a 8",
+       [](Inputs x) { return windows(windows(x[0], 0, 2, 2), 2, 3, 3); }},
+      {"windows_apart_transposed", "6 a",
+       [](Inputs x) {
+         return permute(windows(x[0] * x[0], 0, 2, 2), {2, 1, 0});
+       }},
       {"windows_dilated", "a 9", [](Inputs x) { return windows(x[0], -1, 3, 2, 2); }},
       {"windows_of_pad", "a 5",
        [](Inputs x) {
@@ -119,6 +126,7 @@ std::vector<Case> view_cases() {
   cases.push_back({"max_pool", "a 7", [](Inputs x) {
                      return max(windows(pad(x[0], {{0, 0}, {1, 1}}, -9), 1, 3, 2), {-1});
                    }});
+  cases.push_back({"max_pool_apart", "a 7 b", [](Inputs x) { return max(windows(x[0], 1, 2, 2), {-1}); }});
   cases.push_back({"mean_pool", "a 7", [](Inputs x) { return mean(windows(x[0] * x[0], 1, 3, 2), {-1}); }});
   return cases;
 }
