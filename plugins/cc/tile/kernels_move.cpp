@@ -15,11 +15,28 @@ struct Second {
   static inline T apply(T, T y) { return y; }
 };
 
+#if defined(__AVX512BW__)
+// Rows that fit in a register each, such as the channels of small images.
+template <class T>
+void copy_short_rows(T* out, const T* in, int64_t nr, int64_t nc, int64_t drs, int64_t srs) {
+  const __mmask64 mask = ~__mmask64{0} >> (64 - static_cast<uint64_t>(nc) * sizeof(T));
+  for (int64_t r = 0; r < nr; ++r, out += drs, in += srs) {
+    _mm512_mask_storeu_epi8(out, mask, _mm512_maskz_loadu_epi8(mask, in));
+  }
+}
+#endif
+
 template <class T>
 void copy(void* dst, const void* src, int64_t nr, int64_t nc, int64_t drs, int64_t dcs, int64_t srs,
           int64_t scs) {
   T* out = static_cast<T*>(dst);
   const T* in = static_cast<const T*>(src);
+#if defined(__AVX512BW__)
+  if (dcs == 1 && scs == 1 && nr > 1 && nc > 0 && nc * static_cast<int64_t>(sizeof(T)) <= 64) {
+    copy_short_rows(out, in, nr, nc, drs, srs);
+    return;
+  }
+#endif
   for (int64_t r = 0; r < nr; ++r, out += drs, in += srs) {
     if (dcs == 1 && scs == 1) {
       YOKE_CC_VECTORIZE

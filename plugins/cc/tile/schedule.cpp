@@ -59,7 +59,7 @@ std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule, 
   return best;
 }
 
-// Picks the loop that continues the columns in memory for most accesses. The order of reduced terms must not
+// Picks the loop that continues the columns in memory for most accesses, unless tiles would be too short. The order of reduced terms must not
 // depend on other loops. Therefore, if columns are reduced, rows are the last other reduced loop, if one
 // exists; otherwise, rows are the last reduced loop or a loop that is not reduced.
 std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
@@ -71,16 +71,19 @@ std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   if (schedule.columns < 0 || (schedule.columns_reduced() && last_reduced > 0)) {
     return static_cast<std::int32_t>(last_reduced) - 1;
   }
+  constexpr std::int64_t kShortTile = 64;
+  const std::int64_t width = schedule.loops[columns].extent;
   std::int32_t best = -1;
   std::int64_t best_cost = 0;
   for (std::size_t i = 0; i < schedule.loops.size(); ++i) {
     if (i == columns || (schedule.loops[i].reduce && i + 1 != last_reduced)) {
       continue;
     }
-    std::int64_t cost = 0;
+    const bool is_short = width * schedule.loops[i].extent < kShortTile;
+    std::int64_t cost = is_short ? 4 * static_cast<std::int64_t>(input.streams.size()) : 0;
     for (const Form& form : input.streams) {
       const std::int64_t stride = stride_of(form, schedule, i);
-      const bool continues = stride == stride_of(form, schedule, columns) * schedule.loops[columns].extent;
+      const bool continues = stride == stride_of(form, schedule, columns) * width;
       cost += continues ? 0 : stride == 0 ? 1 : 4;
     }
     if (best < 0 || cost <= best_cost) {

@@ -93,6 +93,36 @@ TEST(ReductionTest, SumsOfAMillionF32TermsAreAccurate) {
   check(rows, 16, 16);
 }
 
+// Pooling of images with few channels, and its gradient: tiles of short rows.
+TEST(PoolingTest, FewChannelsMatchTheReference) {
+  std::mt19937_64 random(5);
+  const auto pick = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
+  for (std::uint64_t seed = 1; seed <= 60 && !HasFailure(); ++seed) {
+    const int h = pick(1, 3);
+    const int w = pick(1, 40);
+    const int size = pick(1, 3);
+    const std::string channels = std::to_string(pick(1, 70));
+    const char* types[] = {"f32", "f64", "i64", "i32", "u8"};
+    const std::string type = types[pick(0, 4)];
+    const std::string in =
+        "[2, " + std::to_string(h * size) + ", " + std::to_string(w * size) + ", " + channels + "]";
+    const std::string out = "[2, " + std::to_string(h) + ", " + std::to_string(w) + ", " + channels + "]";
+    const std::string s = std::to_string(size);
+    const std::string extents =
+        "[2, " + std::to_string(h) + ", " + std::to_string(w) + ", " + s + ", " + s + ", " + channels + "]";
+    const std::string window = "[i, " + s + "*j + m, " + s + "*k + n, c]";
+    const std::string zero = type + "(0)";
+    expect_like_reference(
+        text_of("  arg x : " + type + in + " in\n  arg d : " + type + out + " in\n  arg y : " + type + out +
+                " out\n  arg b : bool" + extents + " out\n  arg e : " + type + in + " out\n  arg f : i32" +
+                out + " out\n  y[i, j, k, c] = max[m:" + s + ", n:" + s + "] x" + window +
+                "\n  b[i, j, k, m, n, c] = x" + window + " == y[i, j, k, c]\n" +
+                "  f[i, j, k, c] = sum[m, n] i32(b[i, j, k, m, n, c])\n  e" + window +
+                " = select(b[i, j, k, m, n, c], d[i, j, k, c], " + zero + ")\n"),
+        seed);
+  }
+}
+
 // Rows of 501 elements start at any byte of a cache line.
 TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
   const conformance::Case one = case_of(text_of(
