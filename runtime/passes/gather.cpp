@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/gather.cpp: moves statements up to an earlier region that they fit.
+// runtime/passes/gather.cpp: moves statements up to an earlier region that they fit, and scalar statements out of its way.
 #include "region.h"
 
 namespace yoke::passes {
@@ -35,6 +35,8 @@ class Gathering {
   }
 
   std::uint64_t worth() const { return worth_; }
+  // Of scalars that are computed earlier than before.
+  std::uint64_t scalar_bytes() const { return scalar_bytes_; }
 
  private:
   void take(std::size_t k) {
@@ -49,9 +51,16 @@ class Gathering {
     std::size_t passed = 0;
     std::size_t size = 1;  // statements of the region before others move to it
     Numbers named;
+    std::size_t begin = result_.size() - 1;  // of the region, in the result
     for (std::size_t k = first + 1; k < order_.size() && passed <= window; ++k) {
       const Place next = order_[k];
       if (is_done_[next]) {
+        continue;
+      }
+      if (window != 0 && goes_before(next)) {
+        is_done_[next] = true;
+        result_.insert(result_.begin() + static_cast<std::ptrdiff_t>(begin++), next);
+        scalar_bytes_ += byte_size(graph_.target_of(next).type);
         continue;
       }
       if (passed == 0 ? adds(next, true) : moves(k)) {
@@ -101,14 +110,28 @@ class Gathering {
     return false;
   }
 
+  bool is_passed_in_conflict(Place i) const {
+    const std::uint32_t target = graph_.at(i).target.tensor;
+    const std::vector<std::uint32_t>& reads = graph_.reads(i);
+    return is_read_[target] == version_ || is_written_[target] == version_ ||
+           std::any_of(reads.begin(), reads.end(),
+                       [&](std::uint32_t tensor) { return is_written_[tensor] == version_; });
+  }
+
+  // Whether a statement is scalar, and can run before the region and all that was passed.
+  bool goes_before(Place next) const {
+    const std::uint32_t target = graph_.at(next).target.tensor;
+    return graph_.at(next).loops.empty() && !graph_.is_grouped(next) && !is_passed_in_conflict(next) &&
+           std::none_of(region_.statements().begin(), region_.statements().end(), [&](Place i) {
+             const std::uint32_t written = graph_.at(i).target.tensor;
+             return written == target || graph_.reads(next, written) || graph_.reads(i, target);
+           });
+  }
+
   // Moves a statement to the region, past statements that the region does not take.
   bool moves(std::size_t k) {
     const Place next = order_[k];
-    const std::uint32_t target = graph_.at(next).target.tensor;
-    const std::vector<std::uint32_t>& reads = graph_.reads(next);
-    if (is_read_[target] == version_ || is_written_[target] == version_ ||
-        std::any_of(reads.begin(), reads.end(),
-                    [&](std::uint32_t tensor) { return is_written_[tensor] == version_; })) {
+    if (is_passed_in_conflict(next)) {
       return false;
     }
     std::int64_t allocated = 0;
@@ -145,6 +168,7 @@ class Gathering {
   std::int64_t bytes_passed_ = 0;  // the most bytes in use during a passed statement
   std::int64_t extra_bytes_ = 0;   // bytes that the moved statements add to bytes_passed_
   std::uint64_t worth_ = 0;
+  std::uint64_t scalar_bytes_ = 0;
 };
 
 }  // namespace
@@ -154,8 +178,8 @@ Places gathered(const Graph& graph, const Summaries& summaries, const Places& or
   before.run(0);
   Gathering after(graph, summaries, order);
   Places result = after.run(kWindow);
-  const bool is_better =
-      after.worth() > before.worth() && peak_bytes(graph, result) <= peak_bytes(graph, order);
+  const bool is_better = after.worth() > before.worth() &&
+                         peak_bytes(graph, result) <= peak_bytes(graph, order) + after.scalar_bytes();
   return is_better ? result : order;
 }
 

@@ -87,8 +87,8 @@ class Region {
 // The regions of consecutive statements that save the most, from the last region to the first.
 std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
 
-// Moves statements up to regions that they fit, if the regions then save more and the peak of temporaries is
-// not higher, and returns the new order. No product moves, and arguments become final after as many products
+// Moves statements up to regions that they fit, and scalar statements from within a region to before it, if the regions
+// then save more and the peak of temporaries is not higher (but for these scalars), and returns the new order. No product moves, and arguments become final after as many products
 // as before.
 Places gathered(const Graph& graph, const Summaries& summaries, const Places& order);
 

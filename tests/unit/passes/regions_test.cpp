@@ -164,6 +164,23 @@ TEST(Regions, StatementsMoveUpToRegions) {
                "m[n] = max[k] x[n, k]; l[] = sum[i] m[i]; y[n, k] = x[n, k] - m[n] * l[]");
 }
 
+TEST(Regions, ScalarStatementsMoveOutOfTheWay) {
+  const std::string arguments =
+      "arg w : f32[8] inout; arg m : f32[8] inout; arg g : f32[8] in; arg r : f32[] in; arg l : f32[] inout";
+  const std::string with_scalar = arguments + "; temp s : f32[]";
+  expect_turns(optimized, with_scalar,
+               "m[i] = m[i] * 0.5 + g[i]; s[] = exp(r[]) + 1.0; w[i] = w[i] - m[i] * s[] / (m[i] + s[])",
+               "s[] = exp(r[]) + 1.0; @fused[i] {m[i] = m[i] * 0.5 + g[i]; "
+               "w[i] = w[i] - m[i] * s[] / (m[i] + s[]); }");
+  // A scalar stays behind what it needs, and behind those who need its old value.
+  expect_keeps(optimized, with_scalar,
+               "m[i] = m[i] * 0.5 + g[i]; s[] = exp(m[0]) + 1.0; w[i] = w[i] - m[i] * s[] / (m[i] + s[])");
+  expect_turns(optimized, arguments,
+               "l[] = exp(r[]); m[i] = m[i] * l[] + g[i]; l[] = 1.0; w[i] = w[i] - m[i] * 0.5 / (m[i] + 1.0)",
+               "l[] = exp(r[]); @fused[i] {m[i] = m[i] * l[] + g[i]; "
+               "w[i] = w[i] - m[i] * 0.5 / (m[i] + 1.0); }; l[] = 1.0");
+}
+
 TEST(Regions, ProductsInRepeatBlocksNameTheirRows) {
   const std::string arguments = "arg x : f32[4, 8] in; arg w : f32[8, 8] in; arg h : f32[6, 4, 8] out";
   expect_turns(form_regions, arguments + "; temp u : f32[6, 4, 8]",
