@@ -122,7 +122,8 @@ class BatchNorm final : public Layer {
     const Tensor bias = bias_ ? bias_.tensor() : Tensor();
     const Tensor running =
         yoke::batch_norm(x, {mean_.tensor(), variance_.tensor()}, weight, bias, options_.eps);
-    const auto count = static_cast<double>(x.element_count() / channels);
+    const std::uint64_t rows = x.element_count() / channels;
+    const auto count = static_cast<double>(rows);
     if (count < 2) {
       return by_mode({}, running);
     }

@@ -48,7 +48,7 @@ Tensor one_cycle(double rate, const Tensor& u, double steps) {
 }
 
 Tensor after_warmup(const Schedule& schedule, const Tensor& u) {
-  const Tensor rate = f64(schedule.rate);
+  Tensor rate = f64(schedule.rate);
   const auto n = static_cast<double>(schedule.steps - schedule.warmup);
   switch (schedule.kind) {
     case Schedule::Kind::kLinear:

@@ -152,7 +152,7 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
   }
   const std::size_t part_count = after_part.size();
   for (Variant& variant : variants) {
-    variant.launches.assign(set_count() * slot_count() * part_count, {});
+    variant.launches.assign(std::size_t{set_count()} * slot_count() * part_count, {});
     for (std::size_t i = 0; i < variant.launches.size(); ++i) {
       for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
         const GradientPart& part = variant.parts[k][i % part_count];
