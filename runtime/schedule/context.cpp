@@ -77,6 +77,23 @@ const ContextTensor* Context::Impl::find(std::string_view name) const {
   return nullptr;
 }
 
+bool Context::Impl::is_constant(std::string_view name) const {
+  const Impl* owner = this;
+  while (!owner->tensors.contains(name)) {
+    owner = owner->parent.get();
+  }
+  return owner->constants.contains(name);
+}
+
+void Context::Impl::require_variable(std::string_view name) const {
+  require_writable(name);
+  if (is_constant(name)) {
+    refuse(ErrorCode::kFailedPrecondition,
+           "tensor '" + std::string(name) +
+               "' is a constant; write another tensor, or give it values by from_host");
+  }
+}
+
 void Context::Impl::require_writable(std::string_view name) const {
   bool is_read_only = false;
   const Impl* owner = this;
@@ -212,12 +229,17 @@ std::vector<std::string> Context::names() const {
   return {all.begin(), all.end()};
 }
 
-const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& spec) {
+const ContextTensor& Context::allocate(std::string_view name, const TensorSpec& spec,
+                                       const std::shared_ptr<Buffer>& old_buffer) {
   impl().check_spec(name, spec);
   if (impl().tensors.find(name) != impl().tensors.end()) {
     return impl().add(name, {});  // throws before memory is allocated
   }
   const std::uint64_t byte_count = spec.byte_count();
+  if (old_buffer != nullptr && old_buffer->byte_count() >= byte_count &&
+      impl().stream->device()->can_access(*old_buffer->device())) {
+    return adopt(name, spec, {old_buffer, 0, old_buffer->byte_count()});
+  }
   return impl().add(name,
                     {spec, {std::make_shared<Buffer>(impl().stream->device(), byte_count), 0, byte_count}});
 }
@@ -245,6 +267,15 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
   view.padding += view.byte_count - byte_count;
   view.byte_count = byte_count;
   return impl().add(name, {spec, std::move(view)});
+}
+
+void Context::set_constant(std::string_view name) const {
+  (void)tensor(name);  // throws if it does not exist
+  Impl* owner = &impl();
+  while (!owner->tensors.contains(name)) {
+    owner = owner->parent.get();
+  }
+  owner->constants.emplace(name);
 }
 
 void Context::from_host(std::string_view name, std::span<const std::byte> bytes) const {

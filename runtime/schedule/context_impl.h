@@ -4,6 +4,8 @@
 
 #include <yoke/runtime/context.h>
 
+#include <set>
+
 #include "schedule/stream_state.h"
 
 namespace yoke {
@@ -13,10 +15,14 @@ struct Context::Impl {
   std::shared_ptr<Impl> parent;
   bool only_reads_parent = false;
   std::map<std::string, ContextTensor, std::less<>> tensors;
+  std::set<std::string, std::less<>> constants;  // names of such `tensors`
 
   const ContextTensor* find(std::string_view name) const;
+  bool is_constant(std::string_view name) const;  // precondition: it exists
   // Error kFailedPrecondition: the tensor belongs to another stream. Precondition: it exists.
   void require_writable(std::string_view name) const;
+  // For work other than from_host. Error kFailedPrecondition, as above, or the tensor is a constant.
+  void require_variable(std::string_view name) const;
   std::string listing() const;  // "the context has 'a', 'b'", for messages
   [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const;
   void check_spec(std::string_view name, const TensorSpec& spec) const;
@@ -26,9 +32,10 @@ struct Context::Impl {
 };
 
 struct LinkedRoutine::Impl {
-  std::shared_ptr<Stream> stream;
+  Context context;
   std::shared_ptr<const Routine> routine;
   std::vector<std::string> inputs;
+  std::vector<std::string> constants;
   std::vector<std::string> outputs;
   std::optional<std::string> merge_node;
   BufferView merge_source;  // the merge buffer, or the source itself if it streams

@@ -141,8 +141,7 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
     check_transfer(linker, merge_argument, transfer, impl().stream.get());
   }
 
-  auto linked = std::make_shared<LinkedRoutine::Impl>();
-  linked->stream = impl().stream;
+  auto linked = std::make_shared<LinkedRoutine::Impl>(LinkedRoutine::Impl{*this, {}, {}, {}, {}, {}, {}});
   std::vector<BufferView> bindings;
   std::string missing;
   for (const ArgumentInfo& argument : described.arguments) {
@@ -161,10 +160,10 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
     linker.check_spec(argument, name, tensor->spec);
     bindings.push_back(tensor->view);
     if (argument.access != YOKE_ACCESS_OUT) {
-      linked->inputs.push_back(name);
+      (impl().is_constant(name) ? linked->constants : linked->inputs).push_back(name);
     }
     if (argument.access != YOKE_ACCESS_IN) {
-      impl().require_writable(name);
+      impl().require_variable(name);
       linked->outputs.push_back(name);
     }
   }
@@ -182,12 +181,12 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
 void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
   const Impl& impl = held(impl_);
   if (impl.merge_node) {
-    const detail::MergeContent& content = impl.stream->state().merge_content;
+    const detail::MergeContent& content = stream()->state().merge_content;
     const bool is_same_node = content.node != nullptr && *content.node == *impl.merge_node;
     if (!is_same_node || content.buffer != impl.merge_source.buffer.get() ||
         content.offset != impl.merge_source.offset) {
       throw Error(ErrorCode::kFailedPrecondition,
-                  "stream '" + impl.stream->name() + "': launch of '" + name() + "': it merges '" +
+                  "stream '" + stream()->name() + "': launch of '" + name() + "': it merges '" +
                       *impl.merge_node + "', but the merge buffer holds " +
                       (content.node == nullptr ? "nothing"
                        : is_same_node          ? "a '" + *content.node + "' from another source"
@@ -195,7 +194,7 @@ void LinkedRoutine::run(std::span<const std::int64_t> symbol_values) const {
                       "; run its transfer first");
     }
   }
-  impl.stream->launch(*impl.routine, symbol_values);
+  stream()->launch(*impl.routine, symbol_values);
 }
 
 const std::vector<SymbolInfo>& LinkedRoutine::symbols() const {
@@ -207,14 +206,20 @@ const std::string& LinkedRoutine::name() const {
 const std::vector<std::string>& LinkedRoutine::inputs() const {
   return held(impl_).inputs;
 }
+const std::vector<std::string>& LinkedRoutine::constants() const {
+  return held(impl_).constants;
+}
 const std::vector<std::string>& LinkedRoutine::outputs() const {
   return held(impl_).outputs;
 }
 const std::optional<std::string>& LinkedRoutine::merge_node() const {
   return held(impl_).merge_node;
 }
+const Context& LinkedRoutine::context() const {
+  return held(impl_).context;
+}
 const std::shared_ptr<Stream>& LinkedRoutine::stream() const {
-  return held(impl_).stream;
+  return held(impl_).context.stream();
 }
 const Routine& LinkedRoutine::routine() const {
   return *held(impl_).routine;

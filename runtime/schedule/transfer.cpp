@@ -42,7 +42,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
 
   if (linked->use == MergeUse::kNone) {
     const ContextTensor* to = dst.impl().find(name);
-    dst.impl().require_writable(name);
+    dst.impl().require_variable(name);
     if (!(to->spec == from->spec)) {
       throw Error(ErrorCode::kInvalidArgument, subject_of(name, dst, src) + ": the source is " +
                                                    detail::spec_text(from->spec.type, from->spec.dims) +

@@ -215,6 +215,7 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   EXPECT_ERROR(kEmpty, (void)context.tensor("x"));
   EXPECT_ERROR(kEmpty, (void)context.names());
   EXPECT_ERROR(kEmpty, context.allocate("y", kSpec));
+  EXPECT_ERROR(kEmpty, context.set_constant("x"));
   EXPECT_ERROR(kEmpty, context.adopt("y", kSpec, taken.tensor("x").view));
   EXPECT_ERROR(kEmpty, context.from_host("x", {}));
   EXPECT_ERROR(kEmpty, context.to_host("x", {}));
@@ -240,7 +241,9 @@ TEST(RuntimeArguments, EmptyRoutinesAndTransfers) {
   EXPECT_ERROR(kEmpty, (void)routine.symbols());
   EXPECT_ERROR(kEmpty, (void)routine.name());
   EXPECT_ERROR(kEmpty, (void)routine.inputs());
+  EXPECT_ERROR(kEmpty, (void)routine.constants());
   EXPECT_ERROR(kEmpty, (void)routine.outputs());
+  EXPECT_ERROR(kEmpty, (void)routine.context());
   EXPECT_ERROR(kEmpty, (void)routine.merge_node());
   EXPECT_ERROR(kEmpty, (void)routine.stream());
   EXPECT_ERROR(kEmpty, (void)routine.routine());

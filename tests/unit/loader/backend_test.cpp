@@ -111,6 +111,8 @@ TEST_F(BackendTest, TwoRuntimesShareAFileButNeitherPluginNorLog) {
   Runtime one(options());
   Runtime other(other_options);
   auto from_one = one.backend("good");
+  EXPECT_EQ(report_of(one, "good").verdict, "loaded");
+  EXPECT_EQ(report_of(other, "good").verdict, "not loaded yet");
   const auto from_other = other.backend("good");
   EXPECT_EQ(from_one->path(), from_other->path());
   EXPECT_NE(from_one->state().plugin, from_other->state().plugin);

@@ -32,6 +32,49 @@ TEST_F(ContextTest, LinkedRoutineReadsAndWritesTensorsByName) {
   EXPECT_TRUE(routine.symbols().empty());
 }
 
+TEST_F(ContextTest, LinkedRoutineHasItsContext) {
+  LinkedRoutine routine;
+  {
+    Context child = context.child();
+    child.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+    child.allocate("y", {YOKE_TYPE_F32, {2, 3}});
+    child.init_from_host("other", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+    routine = child.link(compile(rig.device, kScale), "scale");
+  }
+  routine.run();
+  EXPECT_EQ(routine.context().stream(), routine.stream());
+  EXPECT_EQ(get(routine.context(), "y")[5], 12.0F);
+  EXPECT_EQ(get(routine.context(), "other"), kSix);
+  EXPECT_FALSE(context.has("y"));
+}
+
+TEST_F(ContextTest, ConstantsAreNotInputsAndOnlyTheHostWritesThem) {
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
+  const auto code = compile(rig.device, kScale);
+  EXPECT_THAT(context.link(code, "scale").constants(), testing::IsEmpty());
+  Context child = context.child();
+  child.set_constant("x");  // of the parent
+  const LinkedRoutine routine = context.link(code, "scale");
+  EXPECT_THAT(routine.inputs(), testing::IsEmpty());
+  EXPECT_THAT(routine.constants(), testing::ElementsAre("x"));
+  EXPECT_THAT(routine.outputs(), testing::ElementsAre("y"));
+
+  const auto refused = is_error(ErrorCode::kFailedPrecondition, "tensor 'x' is a constant");
+  EXPECT_THAT(error_of([&] { (void)context.link(code, "scale", {{"x", "y"}, {"y", "x"}}); }), refused);
+  Context other(rig.stream());
+  other.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  EXPECT_THAT(error_of([&] { (void)device_to_device("x", MergeUse::kNone, child, other); }), refused);
+  EXPECT_THAT(error_of([&] { context.set_constant("z"); }), is_error(ErrorCode::kNotFound, "no tensor 'z'"));
+
+  const std::vector<float> ones(6, 1);
+  context.from_host("x", bytes(ones));
+  routine.run();
+  EXPECT_EQ(get(context, "y"), std::vector<float>(6, 2));
+  child.init_zeros("x", {YOKE_TYPE_F32, {2, 3}});  // its own is not a constant
+  EXPECT_THAT(child.link(code, "scale").inputs(), testing::ElementsAre("x"));
+}
+
 TEST_F(ContextTest, RenamedArgumentsAreBoundToTheGivenTensors) {
   context.init_from_host("in", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   context.allocate("out", {YOKE_TYPE_F32, {2, 3}});
@@ -181,6 +224,16 @@ TEST_F(ContextTest, AdoptedMemoryIsShared) {
   other.adopt("row", {YOKE_TYPE_F32, {3}}, part<float>(context.tensor("x").view, 3, 3));
   EXPECT_EQ(get(other, "row"), (std::vector<float>{4, 5, 6}));
   EXPECT_ERROR(ErrorCode::kOutOfRange, other.adopt("more", {YOKE_TYPE_F32, {7}}, context.tensor("x").view));
+}
+
+TEST_F(ContextTest, AnOldBufferIsUsedAgainIfItIsLargeEnough) {
+  const auto old = std::make_shared<Buffer>(rig.device, 24);
+  const std::uint64_t buffers = rig.backend->live_counts().buffers;
+  EXPECT_EQ(context.allocate("smaller", {YOKE_TYPE_F32, {5}}, old).view.buffer, old);
+  EXPECT_EQ(context.allocate("equal", {YOKE_TYPE_F32, {6}}, old).view.byte_count, 24U);
+  EXPECT_EQ(rig.backend->live_counts().buffers, buffers);
+  EXPECT_NE(context.allocate("larger", {YOKE_TYPE_F32, {7}}, old).view.buffer, old);
+  EXPECT_EQ(rig.backend->live_counts().buffers, buffers + 1);
 }
 
 TEST_F(ContextTest, TensorIsInitializedFromAnotherContext) {

@@ -210,6 +210,9 @@ TEST_P(MergeTest, MergeBufferGrowsAndEarlierLinksKeepTheirs) {
                                 "yoke.program 1\nprogram add() {\n  arg own : f32[100] inout\n  arg in : "
                                 "f32[100] in\n  own[i] = own[i] + in[i]\n}\n"),
                         "add", "in", big, {{"own", "big"}});
+  const std::uint64_t buffers = rig.backend->live_counts().buffers;
+  (void)device_to_device("g", MergeUse::kCopy, *owner, *source);
+  EXPECT_EQ(rig.backend->live_counts().buffers, buffers) << "a buffer that is large enough is used again";
 
   for (int round = 0; round < 3; ++round) {
     small.run();

@@ -78,7 +78,11 @@ TEST_P(DeviceToDevice, StreamsWithoutACopy) {
 TEST(LiveStreams, AreListedPerDevice) {
   Rig rig;
   const auto other = rig.backend->open_device(0);
+  register_backend(rig.runtime, 1, Rig::make_control(Streams::kWorker));
+  const auto of_another_backend = rig.runtime.backend("test1")->open_device(0);
   EXPECT_NE(other->id(), rig.device->id());
+  EXPECT_NE(of_another_backend->id(), rig.device->id());
+  EXPECT_NE(of_another_backend->id(), other->id());
   const auto first = rig.stream();
   auto second = rig.stream();
   const auto foreign = Stream::create(other);

@@ -51,9 +51,11 @@ class LinkedRoutine {
   void run(std::span<const std::int64_t> symbol_values = {}) const;
   const std::vector<SymbolInfo>& symbols() const;
   const std::string& name() const;
-  const std::vector<std::string>& inputs() const;   // tensors read
-  const std::vector<std::string>& outputs() const;  // tensors written
+  const std::vector<std::string>& inputs() const;     // tensors read, except constants
+  const std::vector<std::string>& constants() const;  // tensors read that were constants when it was linked
+  const std::vector<std::string>& outputs() const;    // tensors written
   const std::optional<std::string>& merge_node() const;
+  const Context& context() const;  // that it was linked in; its tensors live as long as the routine
   const std::shared_ptr<Stream>& stream() const;
   const Routine& routine() const;
 
@@ -101,11 +103,16 @@ class Context {
   // Of this context and its parents, sorted.
   std::vector<std::string> names() const;
 
-  // Throws Error kAlreadyExists if this context, not only a parent, has a tensor of that name.
-  const ContextTensor& allocate(std::string_view name, const TensorSpec& spec);
+  // Throws Error kAlreadyExists if this context, not only a parent, has a tensor of that name. Uses the memory of
+  // `old_buffer` instead of new memory if it is large enough and the device can access it.
+  const ContextTensor& allocate(std::string_view name, const TensorSpec& spec,
+                                const std::shared_ptr<Buffer>& old_buffer = nullptr);
   // Adds a tensor in existing memory, for shared replicas and slices. A larger view's other bytes become the
   // tensor's padding: no other tensor may use them.
   const ContextTensor& adopt(std::string_view name, const TensorSpec& spec, BufferView view);
+  // Makes a tensor of this context or a parent a constant, such as the data of a literal: from now on, only from_host
+  // writes it, and linking work that writes it throws Error kFailedPrecondition. Throws kNotFound, as tensor() does.
+  void set_constant(std::string_view name) const;
 
   // Queue copies of whole tensors on the stream. Precondition: the byte counts are equal.
   void from_host(std::string_view name, std::span<const std::byte> bytes) const;
