@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/examples/bigram.cpp: predicts characters of names, on four streams, by a round_robin loop.
-#include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
 #include <fstream>
@@ -23,28 +22,27 @@ bool learns(const char* path) {
   const yoke::Symbol row{"row", 0, count - count % (kRows * kWorkers), kRows};  // only full rounds
   const yoke::Tensor inputs = yoke::rows(yoke::tensor(from, {from.size()}, "from"), row, kRows);
   const yoke::Tensor targets = yoke::rows(yoke::tensor(to, {to.size()}, "to"), row, kRows);
-  const yoke::Parameter logits("logits", {27, 27}, yoke::Initializer::zeros());
-  logits.set_values(std::vector<std::byte>(logits.byte_count()));  // each character is as likely as any other
+  const yoke::Parameter logits("logits", {27, 27},
+                               yoke::Initializer::zeros());  // each character is as likely
   const auto update = yoke::grad_update(yoke::cross_entropy(yoke::take(logits.tensor(), inputs), targets));
   const auto sgd = yoke::sgd_update(update, 50.0F / kWorkers);  // the gradients of a round are added up
+
   yoke::Runtime runtime;
   const auto device = runtime.backend("cc")->open_device(0);
-  const auto link = [&](const yoke::Context& context, const yoke::Lowered& lowered) {
-    return context.link(yoke::compile(device, yoke::program::print(lowered.program)), lowered.program.name,
-                        yoke::context_names(lowered));
-  };
+  yoke::init_params(yoke::Stream::create(device), update.params, 0);
+  const yoke::CodeBatch code = yoke::compile_batch(device, {update.lowered, sgd});
   std::vector<yoke::Context> contexts;
   std::vector<yoke::Binding> bindings = {{row}};
   std::vector<std::vector<yoke::Binding>> own(kWorkers, bindings);
   std::vector<std::function<void()>> workers;
-  for (std::size_t k = 0; k < own.size(); ++k) {
-    yoke::Context& context = contexts.emplace_back(yoke::Stream::create(device));
-    yoke::allocate_missing(context, update.lowered);
+  yoke::LinkedRoutine step;  // on the owner, the first worker
+  for (std::vector<yoke::Binding>& mine : own) {
+    const auto [context, routines] = yoke::link_batch(yoke::Context(yoke::Stream::create(device)), code);
     yoke::all_host_to_device(context, update.lowered);
-    const auto gradient = link(context, update.lowered);
-    workers.emplace_back([gradient, &at = own[k][0].value] { gradient.run(std::span(&at, 1)); });
+    workers.emplace_back([gradient = *routines[0], &at = mine[0].value] { gradient.run(std::span(&at, 1)); });
+    step = contexts.empty() ? *routines[1] : step;
+    contexts.push_back(context);
   }
-  const yoke::LinkedRoutine step = link(contexts[0], sgd);
   const auto group = yoke::Collectives::create(yoke::MergeStrategy::kTree, contexts);
   yoke::LinkedCollective merge = group->reduce("gradient_0");
   merge.add(group->reduce("loss"));

@@ -116,6 +116,11 @@ bool DistributedGroup::is_registered(DistributedParamId id) const {
   return impl().gradients.contains(id);
 }
 
+std::optional<DistributedParams> DistributedGroup::distributed_params(const Parameter& parameter) const {
+  const DistributedParamId id = DistributedParamId::of(parameter);
+  return is_registered(id) ? std::optional(DistributedParams{id}) : std::nullopt;
+}
+
 // Every member scales its own copy of the sum, so the copies stay equal.
 void DistributedGroup::Impl::link_mean(Gradient& gradient) {
   const TensorSpec spec = members[0].tensor(gradient.name).spec;

@@ -36,7 +36,8 @@ void limit_shards(std::int64_t most, DataParallelOptions& options) {
   if (most < 1) {
     fail("example_train_loop: max_num_devices is " + std::to_string(most) + "; choose at least 1");
   }
-  if (options.shards || options.backend_name.find(':') != std::string::npos) {
+  if (options.shards || !options.prior_contexts.empty() ||
+      options.backend_name.find(':') != std::string::npos) {
     return;  // the number of shards is given
   }
   const auto backend = options.runtime->backend(options.backend_name);
@@ -51,11 +52,14 @@ Tensor scalar_loss(const Tensor& loss, std::uint64_t rows) {
   return loss && loss.rank() > 0 ? sum(loss) / static_cast<double>(rows) : loss;
 }
 
-// Predicts on the first device of the backend that training used first.
+// Predicts on the first device that training used.
 std::function<std::vector<double>(const Tensor&)> inference(
     const DataParallelOptions& options, const std::function<Tensor(const Tensor&)>& model) {
   const std::string name = options.backend_name.substr(0, options.backend_name.find_first_of(":,"));
-  const auto stream = Stream::create(options.runtime->backend(name)->open_device(0, options.device_options));
+  const auto device = options.prior_contexts.empty()
+                          ? options.runtime->backend(name)->open_device(0, options.device_options)
+                          : options.prior_contexts[0].stream()->device();
+  const auto stream = Stream::create(device);
   return [stream, model](const Tensor& rows) {
     return forward_and_forget(stream, in_mode(model(rows), Mode::kEval));
   };

@@ -116,7 +116,9 @@ void round_robin(std::span<const std::function<void()>> workers,
   // The last sync sees the values of the last call, as the others do.
   const auto exchange = [&](void*) {
     for (std::size_t i = 0; i < bindings.size(); ++i) {
-      std::swap(bindings[i].value, latest[i]);
+      if (bindings[i].iterate) {  // sync may set the others
+        std::swap(bindings[i].value, latest[i]);
+      }
     }
   };
   exchange(nullptr);

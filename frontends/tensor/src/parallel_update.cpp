@@ -49,7 +49,7 @@ struct BoundRoutine {
   }
 };
 
-BoundRoutine bind(const LinkedRoutine& routine, const std::vector<Binding>& bindings) {
+BoundRoutine bound(const LinkedRoutine& routine, const std::vector<Binding>& bindings) {
   std::vector<std::size_t> slots = slots_of(routine, bindings);
   std::vector<std::int64_t> values(slots.size());
   return {routine, std::move(slots), std::move(values)};
@@ -60,6 +60,9 @@ void check(const ParallelUpdate& run, const GradUpdate& update) {
     fail("parallel_update: expected at least one worker, and one context per worker, but got " +
          detail::counted(run.grad_updates.size(), "routine") + " and " +
          detail::counted(run.contexts.size(), "context"));
+  }
+  if (run.bindings == nullptr) {
+    fail("parallel_update: the list of bindings is null; an empty list is allowed");
   }
   const auto same = [](const SymbolInfo& a, const SymbolInfo& b) {
     return a.name == b.name && a.low == b.low && a.high == b.high && a.step == b.step;
@@ -85,7 +88,7 @@ void check(const ParallelUpdate& run, const GradUpdate& update) {
 
 // What one call of the function iterates over and queues.
 struct Rounds {
-  std::vector<Binding> bindings;
+  std::shared_ptr<std::vector<Binding>> bindings;
   std::vector<std::vector<Binding>> own;  // per worker
   std::vector<std::function<void()>> workers;
   std::vector<BoundRoutine> gradients;  // per worker
@@ -93,6 +96,17 @@ struct Rounds {
   std::map<std::uint32_t, LinkedCollective> merges;  // by the number of workers of a round
   LinkedCollective publish;
   std::function<void(std::uint32_t)> post_sync;
+
+  // Gives the workers the values that the caller has set.
+  void set_own() {
+    for (std::vector<Binding>& one : own) {
+      for (std::size_t i = 0; i < one.size() && i < bindings->size(); ++i) {
+        if (!one[i].iterate) {
+          one[i].value = (*bindings)[i].value;
+        }
+      }
+    }
+  }
 };
 
 LinkedCollective link_merge(const ParallelUpdate& run, const GradUpdate& update, std::uint32_t worker_count,
@@ -114,15 +128,15 @@ std::function<void()> parallel_update(const ParallelUpdate& run, const GradUpdat
   const auto rounds = std::make_shared<Rounds>();
   rounds->bindings = run.bindings;
   rounds->post_sync = run.post_sync;
-  rounds->sgd_update = bind(run.sgd_update, run.bindings);
-  rounds->own.assign(run.grad_updates.size(), run.bindings);
+  rounds->sgd_update = bound(run.sgd_update, *run.bindings);
+  rounds->own.assign(run.grad_updates.size(), *run.bindings);
   for (std::size_t k = 0; k < run.grad_updates.size(); ++k) {
-    rounds->gradients.push_back(bind(run.grad_updates[k], run.bindings));
+    rounds->gradients.push_back(bound(run.grad_updates[k], *run.bindings));
     rounds->workers.emplace_back([all = rounds.get(), k] { all->gradients[k].run(all->own[k]); });
   }
   const auto codes = std::make_shared<CodeCache>();
   const auto worker_count = static_cast<std::uint32_t>(run.grad_updates.size());
-  round_robin_dry_run(worker_count, run.bindings, [&](std::uint32_t count) {
+  round_robin_dry_run(worker_count, *run.bindings, [&](std::uint32_t count) {
     if (!rounds->merges.contains(count)) {
       rounds->merges.emplace(count, link_merge(run, update, count, codes));
     }
@@ -132,12 +146,14 @@ std::function<void()> parallel_update(const ParallelUpdate& run, const GradUpdat
     rounds->publish.add(everyone->broadcast(parameter.name()));
   }
   return [rounds] {
-    round_robin(rounds->workers, rounds->own, rounds->bindings, [&](std::uint32_t count) {
+    rounds->set_own();
+    round_robin(rounds->workers, rounds->own, *rounds->bindings, [&](std::uint32_t count) {
       rounds->merges.at(count).run();
-      rounds->sgd_update.run(rounds->bindings);
+      rounds->sgd_update.run(*rounds->bindings);
       rounds->publish.run();
       if (rounds->post_sync) {
         rounds->post_sync(count);
+        rounds->set_own();
       }
     });
   };

@@ -53,6 +53,28 @@ std::map<std::string, std::string> context_names(const Lowered& lowered) {
   return names;
 }
 
+void set_materialized(Lowered& lowered, std::span<const std::string> names) {
+  Lowered changed = lowered;
+  for (const std::string& name : names) {
+    const auto number = changed.program.find_tensor(program_identifier(name));
+    if (!number) {
+      throw Error(ErrorCode::kNotFound, "set_materialized: program '" + changed.program.name +
+                                            "' computes no tensor '" + name +
+                                            "'; name the tensor by Tensor::named before it is lowered");
+    }
+    program::Tensor& tensor = changed.program.tensors[*number];
+    if (tensor.role != program::Role::kTemp) {
+      continue;
+    }
+    tensor.role = program::Role::kOut;
+    const std::vector<std::uint32_t> numbers = changed.program.arguments();
+    const auto at = std::find(numbers.begin(), numbers.end(), *number) - numbers.begin();
+    changed.arguments.insert(changed.arguments.begin() + at,
+                             {tensor.name, tensor.role, LoweredArgument::Kind::kOutput, {}});
+  }
+  lowered = std::move(changed);
+}
+
 void set_virtual(Lowered& lowered, std::span<const std::string> names) {
   std::vector<std::string> temporaries(names.size());
   std::transform(names.begin(), names.end(), temporaries.begin(), program_identifier);
@@ -129,6 +151,9 @@ void allocate_missing(Context& context, const Lowered& lowered,
       }
       const program::Tensor& tensor = lowered.program.tensors[*number];
       context.allocate(name, {static_cast<std::int32_t>(tensor.type), tensor.dims});
+      if (argument.kind == LoweredArgument::Kind::kLiteral) {
+        context.set_constant(name);
+      }
     }
   }
 }

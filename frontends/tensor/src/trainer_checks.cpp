@@ -172,10 +172,25 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: shards is " + std::to_string(*options.shards) + "; choose 1 to " +
          std::to_string(kMaxShards));
   }
+  check_max_rows();
   const std::int64_t seeds_used = is_varying() ? kMostPieceSeeds : kMaxShards + 1;
   if (options.base_seed < 0 || options.base_seed > (std::int64_t{1} << 62) - seeds_used) {
     fail("data_parallel: base_seed " + std::to_string(options.base_seed) + " is out of range [0, 2^62 - " +
          std::to_string(seeds_used) + "]");
+  }
+}
+
+void Trainer::Impl::check_max_rows() const {
+  if (options.max_rows == 0) {
+    return;
+  }
+  const std::string text = "data_parallel: max_rows is " + std::to_string(options.max_rows);
+  if (options.max_rows < 0) {
+    fail(text + "; choose at least 1, or 0 for the rows of the data");
+  }
+  if (is_fed() || !is_varying()) {
+    fail(text + (is_fed() ? ", but a feed's batches have at most batch_size rows; leave it out"
+                          : ", but the number of rows is fixed; set varying_rows, too"));
   }
 }
 
@@ -250,6 +265,10 @@ void Trainer::Impl::check_bindings() const {
 
 void Trainer::Impl::find_backends() {
   runtime = options.runtime ? options.runtime : std::make_shared<Runtime>();
+  if (!options.prior_contexts.empty()) {
+    use_prior_devices();
+    return;
+  }
   const std::vector<BackendCount> named = detail::parse_backends(options.backend_name);
   std::int64_t requested = 0;
   for (const BackendCount& backend : named) {

@@ -47,14 +47,15 @@ void Trainer::Impl::check_new_data(const Tensor& new_inputs, const Tensor& new_t
         given->dims() != dims) {
       fail(std::string("set_batch: ") + what + " must be host data of shape " + dims_text(before->dims()) +
            " and type " + std::string(program::type_name(before->type())) + ", like the original data" +
-           (is_varying() ? ", or with fewer rows" : "; other numbers of rows need options.varying_rows"));
+           (is_varying() ? ", or with another number of rows"
+                         : "; other numbers of rows need options.varying_rows"));
     }
   }
   const std::uint64_t rows = new_inputs.dims()[0];
   if (rows > most_rows || rows != new_targets.dims()[0]) {
     fail("set_batch: the inputs have " + std::to_string(rows) + " rows and the targets " +
          std::to_string(new_targets.dims()[0]) + "; give both the same number, 1 to " +
-         std::to_string(most_rows) + ", the rows of the original data");
+         std::to_string(most_rows) + ", the rows of the original data or options.max_rows");
   }
 }
 

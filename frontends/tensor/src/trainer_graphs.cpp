@@ -209,7 +209,7 @@ RowPlan Trainer::Impl::plan_of(std::uint64_t rows) const {
 
 void Trainer::Impl::build_graphs() {
   plan = plan_of(inputs.dims()[0]);
-  most_rows = std::max(most_rows, plan.total);
+  most_rows = std::max({most_rows, plan.total, static_cast<std::uint64_t>(options.max_rows)});
   slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, micro_weights()) : plan;
   if (is_varying()) {
     build_pieces();

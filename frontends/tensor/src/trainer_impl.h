@@ -38,6 +38,7 @@ struct Trainer::Impl {
   void check_arguments();
   void check_learning_rate();
   void check_bindings() const;
+  void check_max_rows() const;
   void check_reproducible() const;
   void check_symbols(const Lowered& lowered) const;
   void check_data() const;
@@ -70,6 +71,11 @@ struct Trainer::Impl {
   void link_parts();
   void set_up();
   void build();
+
+  // In trainer_prior.cpp:
+  void use_prior_devices();
+  bool starts_from_prior(const Parameter& parameter) const;
+  void update_prior() const;
 
   // In trainer_parts.cpp:
   GradientProgram describe_gradients(const detail::NamedProgram& program) const;

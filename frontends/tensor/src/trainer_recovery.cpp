@@ -231,6 +231,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
   const std::size_t used = is_reproducible() ? std::bit_floor(left) : left;
   next->options = options;
   next->options.row_weights.clear();
+  next->options.prior_contexts.clear();
   const std::vector<std::int64_t>& used_weights = kept_row_weights.empty() ? row_weights : kept_row_weights;
   std::map<std::string, std::size_t> counts;
   for (std::size_t k = 0; k < is_lost.size() && next->shard_devices.size() < used; ++k) {
@@ -240,6 +241,9 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
       next->shard_numbers.push_back(shard_numbers[k]);
       next->shard_devices.push_back(shard_devices[k]);
       ++counts[shard_backends[k]->name()];
+      if (!options.prior_contexts.empty()) {
+        next->options.prior_contexts.push_back(options.prior_contexts[k]);
+      }
       if (!options.row_weights.empty()) {
         next->options.row_weights.push_back(options.row_weights[k]);
       }

@@ -59,9 +59,13 @@ std::vector<std::uint64_t> Trainer::Impl::micro_weights() const {
 // A program for each number of rows that a run with fixed rows has, and for the powers of two below: any number of
 // rows is a sum of few of these.
 void Trainer::Impl::build_pieces() {
-  std::vector<std::uint64_t> sizes = plan.rows;
-  sizes.insert(sizes.end(), plan.tail.begin(), plan.tail.end());
-  for (std::uint64_t power = 1; power <= *std::max_element(plan.rows.begin(), plan.rows.end()); power *= 2) {
+  std::vector<std::uint64_t> sizes;
+  for (const detail::RowPlan& run : {plan, is_fed() ? plan : plan_of(most_rows)}) {
+    sizes.insert(sizes.end(), run.rows.begin(), run.rows.end());
+    sizes.insert(sizes.end(), run.tail.begin(), run.tail.end());
+  }
+  const std::uint64_t largest = *std::max_element(sizes.begin(), sizes.end());
+  for (std::uint64_t power = 1; power <= largest; power *= 2) {
     sizes.push_back(power);
   }
   std::sort(sizes.begin(), sizes.end(), std::greater<>());

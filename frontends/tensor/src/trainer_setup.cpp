@@ -128,13 +128,16 @@ void Trainer::Impl::make_symbols() {
   set_symbols();
 }
 
-// Keeps the values of parameters that have some, such as restored ones, and
+// Keeps the values of parameters that have some, in a prior context or on the host, such as restored ones, and
 // initializes the others on the owner, with its seed.
 void Trainer::Impl::start_parameters() {
   std::vector<Output> drawn;
   std::map<std::string, std::string> given;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
+    if (starts_from_prior(parameter)) {
+      continue;
+    }
     if (parameter.has_values()) {
       contexts[0].from_host(parameter.name(), parameter.values());
       continue;
@@ -157,6 +160,7 @@ void Trainer::Impl::prepare(Context& context, const NamedProgram& program) {
   for (const auto& [name, tensor] : program.literals) {
     if (!context.has(name)) {
       context.allocate(name, spec_of(tensor));
+      context.set_constant(name);
       detail::write_now(context, name, {tensor.host_bytes().begin(), tensor.host_bytes().end()});
     }
   }
@@ -321,6 +325,7 @@ void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)
   Trainer trainer(std::move(impl));
   body(trainer);
   trainer.sync_params_to_host();
+  trainer.impl_->update_prior();
 }
 
 void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,

@@ -85,6 +85,8 @@ TEST(DistributedGroupTest, ReducesAParameterWhenAllMembersHaveSubmittedIt) {
     const DistributedParamId w = DistributedParamId::of(of.w);
     EXPECT_TRUE(group.is_registered(w));
     EXPECT_FALSE(group.is_registered(DistributedParamId(1)));
+    EXPECT_EQ(group.distributed_params(of.w).value().param_id, w);
+    EXPECT_FALSE(group.distributed_params(Parameter("other", {2}, Initializer::zeros())));
     for (int step = 0; step < 2; ++step) {
       for (std::uint32_t k = 0; k < 4; ++k) {
         of.set_gradient(k, of.w, {static_cast<float>(k), 1});

@@ -219,6 +219,63 @@ TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
+TEST(HandWrittenLoop, KnowsWhatItsRoutinesReadAndWrite) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  const Parameter w("w", {2}, Initializer::zeros());
+  const GradUpdate update = grad_update(sum(tensor<float>({1, 2}, {2}, "x") * w.tensor()));
+  const Lowered sgd = sgd_update(update, 0.1F);
+  allocate_missing(context, update.lowered);
+  const auto link = [&](const Lowered& lowered) {
+    const auto code = compile(context.stream()->device(), program::print(lowered.program));
+    return context.link(code, lowered.program.name, context_names(lowered));
+  };
+  const LinkedRoutine gradient = link(update.lowered);
+  EXPECT_EQ(gradient.inputs(), std::vector<std::string>{"w"});  // read only
+  EXPECT_EQ(gradient.constants(), std::vector<std::string>{"x"});
+  EXPECT_EQ(gradient.outputs(), (std::vector<std::string>{"loss", "gradient_0"}));
+  const LinkedRoutine step = link(sgd);
+  EXPECT_THAT(step.inputs(), ::testing::UnorderedElementsAre("w", "gradient_0"));  // w is also written
+  EXPECT_EQ(step.outputs(), std::vector<std::string>{"w"});
+  EXPECT_TRUE(step.context().has("x"));
+}
+
+// Momentum 0.9, weight decay 0.1 and Nesterov, in the formulas of the document.
+TEST(HandWrittenLoop, UpdatesWithMomentum) {
+  const auto runtime = test_runtime();
+  Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
+  for (const bool nesterov : {false, true}) {
+    Context child = context.child();
+    const Parameter w("w", {}, Initializer::zeros());
+    const float start = 0.5F;
+    w.set_values(std::as_bytes(std::span(&start, 1)));
+    const GradUpdate update = grad_update(w.tensor() * w.tensor());
+    const Lowered sgd =
+        sgd_update(update, 0.1F, {.momentum = 0.9, .weight_decay = 0.1, .nesterov = nesterov});
+    allocate_missing(child, update.lowered);
+    child.init_zeros("momentum_0", {YOKE_TYPE_F32, {}});
+    const auto link = [&](const Lowered& lowered) {
+      return child.link(compile(child.stream()->device(), program::print(lowered.program)),
+                        lowered.program.name, context_names(lowered));
+    };
+    const LinkedRoutine gradient = link(update.lowered);
+    const LinkedRoutine step = link(sgd);
+    all_host_to_device(child, update.lowered);
+    double value = 0.5;
+    double momentum = 0;
+    for (int i = 0; i < 3; ++i) {
+      gradient.run();
+      step.run();
+      double delta = 2 * value + 0.1 * value;
+      momentum = 0.9 * momentum + delta;
+      delta = nesterov ? delta + 0.9 * momentum : momentum;
+      value -= 0.1 * delta;
+    }
+    EXPECT_EQ(all_device_to_host(child, update.lowered), 1U);
+    EXPECT_NEAR(w.float_values()[0], value, 1e-6) << nesterov;
+  }
+}
+
 TEST(HandWrittenLoop, GivesEachSymbolTheValueOfItsOwnBinding) {
   const auto runtime = test_runtime();
   Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
@@ -280,6 +337,31 @@ TEST(SavedParameters, AreRestoredAndCheckedByName) {
         << error.what();
     EXPECT_EQ(all_values(trainer), before);
   });
+  std::filesystem::remove(path);
+}
+
+// Without a Trainer, and also into parameters that have no values yet.
+TEST(SavedParameters, AreRestoredIntoTheModel) {
+  const std::vector<float> values = {1, 2, 3};
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("yoke_restored_" + std::to_string(::getpid()) + ".safetensors");
+  const std::vector<Parameter> saved = {Parameter("a", {3}, Initializer::zeros()),
+                                        Parameter("b", {}, Initializer::zeros())};
+  saved[0].set_values(std::as_bytes(std::span(values)));
+  saved[1].set_values(std::as_bytes(std::span(values).first(1)));
+  save_params(path, saved);
+  const std::vector<Parameter> restored = {Parameter("b", {}, Initializer::zeros()),
+                                           Parameter("a", {3}, Initializer::zeros())};
+  restored[0].set_values(std::as_bytes(std::span(values).last(1)));  // replaced
+  restore_params(path, restored);
+  EXPECT_EQ(host_values(restored[0].tensor()), std::vector<double>{1});
+  EXPECT_EQ(host_values(restored[1].tensor()), (std::vector<double>{1, 2, 3}));
+
+  const std::vector<Parameter> other = {restored[0], Parameter("c", {3}, Initializer::zeros())};
+  restored[0].set_values(std::as_bytes(std::span(values).last(1)));
+  EXPECT_THAT(test::error_of([&] { restore_params(path, other); }),
+              test::is_error(ErrorCode::kInvalidArgument, "'c' is missing; nothing was changed"));
+  EXPECT_EQ(host_values(restored[0].tensor()), std::vector<double>{3});
   std::filesystem::remove(path);
 }
 

@@ -15,14 +15,14 @@ using test::is_error;
 
 // y = 2x on 5 batches of one row, with one weight; the loss of a batch is a square.
 struct Workers {
-  explicit Workers(std::size_t count, float rate = 0.01F) {
+  explicit Workers(std::size_t count, const Tensor& rate = 0.01F, const Tensor& scale = 1.0F) {
     const float start = 0.5F;
     w.set_values(std::as_bytes(std::span(&start, 1)));
     const Tensor x = tensor<float>({1, 2, 3, 4, 5}, {5}, "x");
     const Tensor error = x[batch] * w.tensor() - x[batch] * 2.0F;
-    update = grad_update(error * error);
+    update = grad_update(error * error * scale);
     sgd = sgd_update(update, rate);
-    const auto device = test_runtime()->backend(backend_name())->open_device(0);
+    const auto device = runtime->backend(backend_name())->open_device(0);
     const auto gradient_code = compile(device, program::print(update.lowered.program));
     for (std::size_t k = 0; k < count; ++k) {
       Context context(Stream::create(device));
@@ -33,7 +33,7 @@ struct Workers {
     }
     run.sgd_update =
         run.contexts[0].link(compile(device, program::print(sgd.program)), "sgd_update", context_names(sgd));
-    run.bindings = {{batch, 0, true}};
+    run.bindings->push_back({batch, 0, true});
   }
   float value(std::size_t worker, const char* name = "w") {
     float result = 0;
@@ -42,6 +42,7 @@ struct Workers {
     return result;
   }
 
+  std::shared_ptr<Runtime> runtime = test_runtime();
   Symbol batch{"batch", 0, 5, 1};
   Parameter w{"w", {}, Initializer::zeros()};
   GradUpdate update;
@@ -80,6 +81,33 @@ TEST(ParallelUpdate, MergesUpdatesAndPublishesInRounds) {
   }
 }
 
+// The rate depends on a symbol that post_sync advances, as the step of OCANNL's example loop does; so does the loss.
+TEST(ParallelUpdate, UsesTheValuesOfBindingsThatTheCallerSets) {
+  const Symbol done{"done", 0, 100, 1};
+  const Tensor count = cast(symbol_value(done), Type::kF32);
+  Workers workers(2, 0.001F * (1.0F + count), 1.0F + count);
+  std::vector<Binding>& bindings = *workers.run.bindings;
+  bindings.push_back({done, 0, false});
+  workers.run.post_sync = [&](std::uint32_t synced) { find_exn(bindings, done).value += synced; };
+  const std::function<void()> epoch = parallel_update(workers.run, workers.update);
+  double w = 0.5;
+  const auto round = [&w](double squares, double value) {  // with the symbol's value
+    w -= 0.001 * (1 + value) * 2 * (w - 2) * squares * (1 + value);
+  };
+  epoch();
+  round(1 + 4, 0);
+  round(9 + 16, 2);
+  round(25, 4);
+  EXPECT_EQ(find_exn(bindings, done).value, 5);
+  EXPECT_NEAR(workers.value(0), w, 1e-5);
+  find_exn(bindings, done).value = 1;  // between two passes
+  epoch();
+  round(1 + 4, 1);
+  round(9 + 16, 3);
+  round(25, 5);
+  EXPECT_NEAR(workers.value(0), w, 1e-5);
+}
+
 TEST(ParallelUpdate, TrainsWithAnyNumberOfWorkers) {
   for (const std::size_t count : {1U, 3U, 4U, 8U}) {
     Workers workers(count, 0.005F);
@@ -103,6 +131,16 @@ TEST(ParallelUpdate, MergesOnlyWhatRoundsNeed) {
   const std::function<void()> epoch = parallel_update(workers.run, workers.update);
   epoch();
   EXPECT_EQ(workers.value(7), workers.value(0));
+
+  Workers alone(4);
+  alone.run.bindings->at(0).iterate = false;  // every round has one worker
+  const std::uint64_t compiled = compile_count(*alone.runtime);
+  (void)parallel_update(alone.run, alone.update);
+  EXPECT_EQ(compile_count(*alone.runtime), compiled);
+  Workers pairs(4);
+  const std::uint64_t compiled_before = compile_count(*pairs.runtime);
+  (void)parallel_update(pairs.run, pairs.update);
+  EXPECT_GT(compile_count(*pairs.runtime), compiled_before);
 }
 
 TEST(ParallelUpdate, InvalidArgumentsAreErrors) {
@@ -118,14 +156,18 @@ TEST(ParallelUpdate, InvalidArgumentsAreErrors) {
   fewer.contexts.pop_back();
   EXPECT_THAT(refused(fewer), is_error(ErrorCode::kInvalidArgument, "2 routines and 1 context"));
   ParallelUpdate unbound = workers.run;
-  unbound.bindings.clear();
+  unbound.bindings = std::make_shared<std::vector<Binding>>();
   EXPECT_THAT(refused(unbound),
               is_error(ErrorCode::kInvalidArgument, "'batch' of routine 'gradient' has no binding",
                        "all routines must have the same bindings"));
   ParallelUpdate other_range = workers.run;
-  other_range.bindings[0].symbol.high = 4;
+  other_range.bindings = std::make_shared<std::vector<Binding>>(*workers.run.bindings);
+  other_range.bindings->at(0).symbol.high = 4;
   EXPECT_THAT(refused(other_range),
               is_error(ErrorCode::kInvalidArgument, "has a binding with another range"));
+  ParallelUpdate null = workers.run;
+  null.bindings = nullptr;
+  EXPECT_THAT(refused(null), is_error(ErrorCode::kInvalidArgument, "the list of bindings is null"));
   ParallelUpdate other_symbols = workers.run;
   other_symbols.grad_updates[1] = workers.run.sgd_update;
   EXPECT_THAT(refused(other_symbols), is_error(ErrorCode::kInvalidArgument,
@@ -247,6 +289,54 @@ TEST(ExampleLoop, SumsLossesThatAreNotScalars) {
   };
   // One element per row: the sum divided by the rows is the mean.
   EXPECT_THAT(train(squares), ::testing::Pointwise(::testing::DoubleNear(1e-5), train(kMse)));
+}
+
+TEST(ExampleLoop, GoesOnFromPriorContexts) {
+  const nn::Module model = nn::sequential(nn::linear(1));
+  const auto losses = [&](ExampleLoop& loop, float weight) {
+    for (const Parameter& parameter : nn::parameters(model)) {
+      const float value = parameter.name() == "0.weight" ? weight : 0;
+      parameter.set_values(std::as_bytes(std::span(&value, 1)));
+    }
+    return example_train_loop(loop, kX, kY, model, kMse).batch_losses;
+  };
+  ExampleLoop loop = example(2);
+  (void)example_train_loop(loop, kX, kY, model, kMse);  // creates the parameters
+  const std::vector<double> expected = losses(loop, 0.25F);
+  const float trained = nn::parameters(model)[0].float_values()[0];
+
+  // The weight is in the contexts, and the bias on the host.
+  const auto device = loop.options.runtime->backend(backend_name())->open_device(0);
+  const float live = 0.25F;
+  for (int k = 0; k < 2; ++k) {
+    Context& context = loop.options.prior_contexts.emplace_back(Stream::create(device));
+    context.init_from_host("0.weight", {YOKE_TYPE_F32, {1, 1}}, std::as_bytes(std::span(&live, 1)));
+  }
+  loop.options.shards.reset();
+  loop.max_num_devices = 1;                 // does not count
+  loop.options.backend_name = "not there";  // not used
+  loop.per_epoch = [&](Trainer& trainer, const ExampleProgress&) {
+    EXPECT_EQ(trainer.shards(), 2U);
+    EXPECT_EQ(trainer.device_names(), backend_name() + std::string(" x2"));
+    EXPECT_EQ(trainer.shard_list()[1].stream->device(), device);
+  };
+  EXPECT_EQ(losses(loop, 7), expected);
+  for (const Context& context : loop.options.prior_contexts) {  // they have the trained values
+    float now = 0;
+    context.to_host("0.weight", std::as_writable_bytes(std::span(&now, 1)));
+    context.stream()->wait();
+    EXPECT_EQ(now, trained);
+  }
+  EXPECT_EQ(example_train_loop(loop, kX, kY, model, kMse).infer_callback(kX).size(), 4U);
+
+  loop.options.shards = 3;
+  EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),
+              is_error(ErrorCode::kInvalidArgument, "prior_contexts has 2 contexts, but shards is 3"));
+  loop.options.shards.reset();
+  loop.options.prior_contexts = {Context(Stream::create(device))};
+  loop.options.prior_contexts[0].init_zeros("0.weight", {YOKE_TYPE_F32, {2, 2}});
+  EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),
+              is_error(ErrorCode::kInvalidArgument, "the source is f32[2, 2]"));
 }
 
 TEST(ExampleLoop, ContinuesFromTheParametersOfTheModel) {

@@ -7,6 +7,9 @@
 #include <yoke/runtime/passes.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "common.h"
 #include "error_of.h"
@@ -62,6 +65,35 @@ TEST(EveryNonLiteral, IsAnOutput) {
     EXPECT_EQ(on.read(context, "hidden"), (std::vector<float>{2, -4}));
     EXPECT_EQ(on.read(context, "active"), (std::vector<float>{2, 0}));
   }
+}
+
+TEST(SetMaterialized, KeepsTensorsInMemoryForReading) {
+  const OneStream on;
+  const Parameter w("w", {2}, Initializer::zeros());
+  const std::vector<float> values = {3, -4};
+  w.set_values(std::as_bytes(std::span(values)));
+  const Tensor hidden = (w.tensor() * 2.0F).named("hidden layer");
+  const Tensor active = relu(hidden).named("active");
+  Lowered lowered = lower("loss", {{"loss", sum(active)}});
+  const std::size_t arguments = lowered.arguments.size();
+  set_materialized(lowered, std::vector<std::string>{"active", "loss", "hidden layer", "w", "active"});
+  EXPECT_EQ(lowered.arguments.size(), arguments + 2);
+  const std::vector<std::uint32_t> numbers = lowered.program.arguments();
+  ASSERT_EQ(numbers.size(), lowered.arguments.size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(lowered.arguments[i].name, lowered.program.tensors[numbers[i]].name);
+  }
+  Context context = on.context.child();
+  allocate_missing(context, lowered);
+  const auto code = compile(on.stream->device(), program::print(lowered.program));
+  sync_run(context, context.link(code, "loss", context_names(lowered)), lowered);
+  EXPECT_EQ(on.read(context, "hidden_layer"), (std::vector<float>{6, -8}));
+  EXPECT_EQ(on.read(context, "active"), (std::vector<float>{6, 0}));
+  EXPECT_EQ(on.read(context, "loss"), std::vector<float>{6});
+  EXPECT_THAT(error_of([&] {
+                set_materialized(lowered, std::vector<std::string>{"active", "none"});
+              }),
+              is_error(ErrorCode::kNotFound, "program 'loss' computes no tensor 'none'"));
 }
 
 TEST(SetVirtual, ComputesATensorWhereItIsReadAndNeverStoresIt) {
@@ -166,6 +198,8 @@ TEST(CompileBatch, LinksTheProgramsThatAreOccupied) {
   EXPECT_FALSE(linked.routines[1]);
   EXPECT_FALSE(linked.context.has("unused"));
   EXPECT_FALSE(on.context.has("double_x"));
+  EXPECT_EQ(linked.routines[2]->constants(), std::vector<std::string>{"x"});
+  EXPECT_TRUE(linked.routines[2]->inputs().empty());  // constants are none
   EXPECT_EQ(all_host_to_device(linked.context, programs[0]), 1U);
   linked.routines[0]->run();
   linked.routines[2]->run();
@@ -219,6 +253,32 @@ TEST(HostCopies, KeepTheHostArrayWhileAStreamReadsIt) {
   }
   gate.open();
   EXPECT_EQ(on.read(on.context, "w"), sent);
+}
+
+TEST(AllDebugs, RecordTheLaunchesOfARoutineWithItsData) {
+  const auto path =
+      std::filesystem::temp_directory_path() / ("yoke_debug_" + std::to_string(::getpid()) + ".yoketrace");
+  const float number = 1234.5F;
+  for (const bool debug_logs : {true, false}) {
+    RuntimeOptions options;
+    options.log_sink = [](LogLevel, std::string_view) {};
+    options.layers.use_environment = false;
+    options.layers.trace_file = path;
+    enable_all_debugs(options, debug_logs);
+    {
+      const auto runtime = test_runtime(options);
+      const auto stream = Stream::create(runtime->backend(backend_name())->open_device(0));
+      const Tensor x = tensor<float>({number}, {1}, "x");
+      EXPECT_EQ(forward_and_forget(stream, (x * 2.0F).named("twice")), std::vector<double>{2469});
+    }
+    std::ifstream file(path, std::ios::binary);
+    EXPECT_EQ(file.good(), debug_logs);
+    const std::string trace(std::istreambuf_iterator<char>(file), {});
+    EXPECT_EQ(trace.find("twice_forward") != std::string::npos, debug_logs);
+    const std::string data(reinterpret_cast<const char*>(&number), sizeof(number));
+    EXPECT_EQ(trace.find(data) != std::string::npos, debug_logs);
+    std::filesystem::remove(path);
+  }
 }
 
 TEST(AllDebugs, SetTheOptionsOfARuntime) {

@@ -111,13 +111,18 @@ TEST(VaryingRows, GiveTheSameBitsAgainInPartsWithOverlapAndWithDelays) {
 
 // One weight, trained by hand on data of any size in batches of 4 rows: mean of (w * x - y)^2.
 TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
-  constexpr std::uint64_t kSizes[] = {7, 1, 10, 3, 9, 4};
-  for (const std::int64_t shards : {1, 2, 4}) {
-    for (const std::int64_t reproducible : {0, 8}) {
+  // Of the original data, 10 rows, or of a maximum that is larger.
+  for (const std::int64_t max_rows : {0, 23}) {
+    const std::vector<std::uint64_t> sizes =
+        max_rows == 0 ? std::vector<std::uint64_t>{7, 1, 10, 3, 9, 4} : std::vector<std::uint64_t>{23, 5, 18};
+    for (std::int64_t setting = 0; setting < 6; ++setting) {
+      const std::int64_t shards = std::int64_t{1} << setting / 2;
+      const std::int64_t reproducible = setting % 2 * 8;
       DataParallelOptions options = options_for(shards, 0.05F);
       options.batch_size = 4;
       options.varying_rows = true;
       options.reproducible = reproducible;
+      options.max_rows = max_rows;
       const Parameter weight("w", {}, Initializer::constant(0.5));
       const auto numbers = [](std::uint64_t size, std::uint32_t seed) {
         return tensor(some_numbers(size, seed), {size});
@@ -127,7 +132,7 @@ TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
         double w = 0.5;
         trainer.step();  // the next data begins with its first batch
         w = trainer.read_values("w")[0];
-        for (const std::uint64_t size : kSizes) {
+        for (const std::uint64_t size : sizes) {
           trainer.set_batch(numbers(size, 5), numbers(size, 6));
           ASSERT_EQ(trainer.steps_per_epoch(), static_cast<std::int64_t>((size + 3) / 4));
           const std::vector<float> x = some_numbers(size, 5);
@@ -149,11 +154,14 @@ TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
           EXPECT_NEAR(trainer.read_values("w")[0], w, 1e-5) << shards << " shards, " << size << " rows";
         }
         EXPECT_EQ(compile_count(*options.runtime), compiled);
-        EXPECT_THAT(error_of([&] { trainer.set_batch(numbers(11, 5), numbers(11, 6)); }),
-                    is_error(ErrorCode::kInvalidArgument, "the inputs have 11 rows", "1 to 10"));
+        const std::uint64_t most = max_rows == 0 ? 10 : 23;
+        EXPECT_THAT(
+            error_of([&] { trainer.set_batch(numbers(most + 1, 5), numbers(most + 1, 6)); }),
+            is_error(ErrorCode::kInvalidArgument, "the inputs have " + std::to_string(most + 1) + " rows",
+                     "1 to " + std::to_string(most)));
         EXPECT_THAT(error_of([&] { trainer.set_batch(numbers(9, 5), numbers(8, 6)); }),
                     is_error(ErrorCode::kInvalidArgument, "9 rows and the targets 8"));
-        EXPECT_EQ(trainer.steps_per_epoch(), 1);
+        EXPECT_EQ(trainer.steps_per_epoch(), static_cast<std::int64_t>((sizes.back() + 3) / 4));
       };
       data_parallel(
           options, numbers(10, 1), numbers(10, 2),
@@ -163,6 +171,24 @@ TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
 }
 
 // One weight, trained by hand on batches of any size: mean of (w * x - y)^2.
+
+TEST(VaryingRows, AMaximumOfRowsIsChecked) {
+  const auto refused = [](std::int64_t max_rows, bool varying) {
+    DataParallelOptions options = options_for(1, 0.05F);
+    options.max_rows = max_rows;
+    options.varying_rows = varying;
+    const Parameter weight("w", {}, Initializer::constant(0.5));
+    const Tensor data = tensor<float>({1, 2}, {2});
+    return error_of([&] {
+      data_parallel(
+          options, data, data, [&](const Tensor& a, const Tensor& b) { return mse(a * weight.tensor(), b); },
+          [](Trainer&) {});
+    });
+  };
+  EXPECT_THAT(refused(-1, true), is_error(ErrorCode::kInvalidArgument, "max_rows is -1; choose at least 1"));
+  EXPECT_THAT(refused(5, false), is_error(ErrorCode::kInvalidArgument, "set varying_rows, too"));
+}
+
 TEST(VaryingRows, OfAFeedMatchTrainingByHand) {
   constexpr std::uint64_t kSizes[] = {7, 1, 10, 3, 9, 2, 10, 5};
   const std::vector<float> x = some_numbers(10 * std::size(kSizes), 3);

@@ -186,6 +186,22 @@ TEST(LearningRate, MayReadData) {
       test::is_error(ErrorCode::kInvalidArgument, "learning_rate uses 'w'; it may use numbers, host data"));
 }
 
+TEST(SyncParamsToHost, CopiesTheOwnersParametersIntoTheModel) {
+  for (const std::int64_t shards : {1, 2}) {
+    Line line;
+    DataParallelOptions options = options_for(shards, 0.05F);
+    options.reduction = Reduction::kSum;
+    data_parallel(options, kInputs, tensor<float>({2, 4, 6, 8}, {4}), line.loss(), [&](Trainer& trainer) {
+      trainer.step();
+      EXPECT_EQ(line.w.float_values()[0], 0.5F);  // a step copies nothing to the host
+      trainer.sync_params_to_host();
+      EXPECT_EQ(line.w.float_values()[0], 5.0F);
+      trainer.step();
+    });
+    EXPECT_EQ(line.w.float_values()[0], -4.0F);  // 5 - 0.05 * 2 * (5 - 2) * 30, by data_parallel itself
+  }
+}
+
 TEST(TwoTrainers, ShareNothing) {
   const Tensor targets = tensor<float>({2, 4, 6, 8}, {4});
   DataParallelOptions options = options_for(2, 0.05F);
@@ -218,7 +234,11 @@ TEST(StreamUseTest, ChangesTheNumberOfStreams) {
   EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kMostParallelStreams), 8U);
   EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 4U);
 
+  // The default of the trainer and of hand-written loops is the most.
   const auto backend = test_runtime()->backend(backend_name());
+  EXPECT_EQ(DataParallelOptions().stream_use, StreamUse::kMostParallelStreams);
+  EXPECT_EQ(get_all_suggested_streams(backend).size(),
+            get_all_suggested_streams(backend, 1U << 20, StreamUse::kMostParallelStreams).size());
   EXPECT_EQ(get_all_suggested_streams(backend, 100, StreamUse::kOnlyDevicesParallel).size(),
             backend->device_count());
   for (const StreamUse use : {StreamUse::kOnlyDevicesParallel, StreamUse::kMostParallelStreams}) {

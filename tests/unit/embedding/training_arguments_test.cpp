@@ -171,18 +171,17 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   EXPECT_EQ(all_host_to_device(context, {}), 0U);
   EXPECT_EQ(all_device_to_host(context, {}), 0U);
   EXPECT_TRUE(needs_prior_context({}).empty());
-  Lowered foreign = lowered;
-  foreign.program.tensors.clear();
-  EXPECT_ERROR(kInvalid, allocate_missing(context, foreign));
   EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered));
   std::vector<Binding> loop;
   EXPECT_ERROR(kInvalid, sync_run(context, LinkedRoutine(), lowered, loop, {}));
   EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered, loop, [] {}));
-
-  Lowered named = lowered;
-  set_virtual(named, {});
-  EXPECT_ERROR(kInvalid, set_virtual(named, std::vector<std::string>{""}));  // the argument without a name
-
+  Lowered changed = lowered;
+  set_materialized(changed, {});
+  EXPECT_ERROR(ErrorCode::kNotFound, set_materialized(changed, std::vector<std::string>{"none"}));
+  set_virtual(changed, {});
+  EXPECT_ERROR(kInvalid, set_virtual(changed, std::vector<std::string>{""}));  // the argument without a name
+  changed.program.tensors.clear();
+  EXPECT_ERROR(kInvalid, allocate_missing(context, changed));
   EXPECT_FALSE(is_param(kNone));
   EXPECT_TRUE(get_params(kNone).empty());
   EXPECT_ERROR(kInvalid, (void)forward(kNone));
@@ -231,7 +230,9 @@ TEST(TrainingArguments, BatchesAndUpdates) {
   EXPECT_ERROR(kInvalid, (void)forward_and_ctx(context, kNone));
   EXPECT_ERROR(kInvalid, (void)forward_and_ctx(context, placeholder("p", Type::kF32, {})));
   EXPECT_ERROR(kInvalid, (void)parallel_update({}, {}));
-  EXPECT_ERROR(kEmpty, (void)parallel_update({{context}, {LinkedRoutine()}, {}, {}}, {}));
+  EXPECT_ERROR(kInvalid, (void)parallel_update({{context}, {LinkedRoutine()}, {}, {}}, {}));
+  const auto no_bindings = std::make_shared<std::vector<Binding>>();
+  EXPECT_ERROR(kEmpty, (void)parallel_update({{context}, {LinkedRoutine()}, {}, no_bindings}, {}));
   RuntimeOptions options;
   enable_all_debugs(options);
   disable_all_debugs(options);
@@ -255,6 +256,7 @@ TEST(TrainingArguments, DistributedGroups) {
   group.register_sync_parameters({});
   EXPECT_ERROR(kEmpty, group.register_sync_parameters(std::vector<Parameter>(1)));
   EXPECT_FALSE(group.is_registered({}));
+  EXPECT_ERROR(kEmpty, (void)group.distributed_params(Parameter()));
   EXPECT_ERROR(ErrorCode::kNotFound, group.submit_gradient_sync(0, {}));
   EXPECT_ERROR(ErrorCode::kOutOfRange, group.submit_gradient_sync(1, {}));
   EXPECT_ERROR(ErrorCode::kNotFound, (void)group.gradient(0, {}));

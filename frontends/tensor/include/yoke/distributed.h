@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -76,6 +77,8 @@ class DistributedGroup {
   // Error kAlreadyExists: a parameter, or another one with the same name, is already registered.
   void register_sync_parameters(std::span<const Parameter> parameters);
   bool is_registered(DistributedParamId id) const;
+  // Empty: the parameter is not registered.
+  std::optional<DistributedParams> distributed_params(const Parameter& parameter) const;
   // Precondition: the work queued on the member's stream computes the gradient. Errors: kOutOfRange: the group has no
   // such member; kNotFound: the parameter is not registered; kAlreadyExists: it was already submitted in this step.
   void submit_gradient_sync(std::uint32_t member, DistributedParamId id);

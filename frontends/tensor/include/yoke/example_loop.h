@@ -23,13 +23,14 @@ struct ExampleProgress {
 };
 
 struct ExampleLoop {
-  DataParallelOptions options;  // without a learning rate, init_lr and lr_schedule set it
+  // Without a learning rate, init_lr and lr_schedule set it. options.prior_contexts: live contexts to go on from.
+  DataParallelOptions options;
   double init_lr = 0.1;
   // The learning rate, as an expression of the batch's number in its epoch and the step's number, both f32 scalars.
   // Empty: it decreases from 2 * init_lr to init_lr, as init_lr * (2 * steps - step) / steps.
   std::function<Tensor(const Tensor& batch_n, const Tensor& step_n)> lr_schedule = {};
   std::int64_t epochs = 1;
-  // If options.shards is empty: at most this many shards, and at most as many as the devices suggest.
+  // If options.shards and options.prior_contexts are empty: at most this many shards, and at most as many as the devices suggest.
   std::optional<std::int64_t> max_num_devices = std::nullopt;
   // Called after every step. The loop waits for the loss of every step, with or without this function.
   std::function<void(Trainer&, const ExampleProgress&)> per_batch = {};

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 namespace yoke {
@@ -16,8 +17,10 @@ struct ParallelUpdate {
   std::vector<Context> contexts;            // per worker, with the tensors of the programs
   std::vector<LinkedRoutine> grad_updates;  // per worker
   LinkedRoutine sgd_update;
-  // The symbols that the routines use. Those with `iterate` are iterated over, the last one fastest.
-  std::vector<Binding> bindings;
+  // The symbols that the routines use. Those with `iterate` are iterated over, the last one fastest. The caller may set
+  // the values of the others at any time, also in post_sync, by find_exn(*bindings, symbol).value: they apply to all
+  // later launches. Bindings must not be added or removed.
+  std::shared_ptr<std::vector<Binding>> bindings = std::make_shared<std::vector<Binding>>();
   bool copy_to_merge = false;  // copies tensors before merging them, instead of reading them in place
   // Called after each synchronization with the number of workers that took part in it. May be empty.
   std::function<void(std::uint32_t num_synced)> post_sync = {};
@@ -29,7 +32,7 @@ struct ParallelUpdate {
 // value waits for it. All merges are linked here, and only for rounds that will happen.
 //
 // Errors: kInvalidArgument: the list of workers is empty, or the lists differ in length; the workers' routines do not
-// have the same symbols; a symbol has no binding, or one with another range; or a context lacks a parameter. kNotFound:
+// have the same symbols; `bindings` is null; a symbol has no binding, or one with another range; or a context lacks a parameter. kNotFound:
 // the context of a worker whose gradients are merged lacks them.
 std::function<void()> parallel_update(const ParallelUpdate& run, const GradUpdate& update);
 

@@ -88,8 +88,8 @@ std::size_t all_host_to_device(const Context& context, const Lowered& lowered);
 std::size_t all_device_to_host(const Context& context, const Lowered& lowered);
 // The names of the program's parameters and placeholders. The context must have them before linking.
 std::vector<std::string> needs_prior_context(const Lowered& lowered);
-// Allocates the tensors of the program's arguments that the context lacks. `names` overrides context_names(), as for
-// Context::link.
+// Allocates the tensors of the program's arguments that the context lacks, those of literals as constants. `names`
+// overrides context_names(), as for Context::link.
 void allocate_missing(Context& context, const Lowered& lowered,
                       const std::map<std::string, std::string>& names = {});
 
@@ -136,6 +136,9 @@ Lowered sgd_update(const GradUpdate& update, const Tensor& learning_rate, const 
 // tensor that is not an output of its program may have no memory.
 std::vector<Output> every_non_literal_on_host(const Tensor& t);
 
+// Makes the named tensors outputs of the program, so that they stay in memory and can be read after a run. Does nothing
+// for arguments, which stay in memory anyway. Error kNotFound: the program computes no such tensor.
+void set_materialized(Lowered& lowered, std::span<const std::string> names);
 // Requests that the named tensors never have memory: each read computes them again. Without the request, the passes
 // choose by cost. Errors: kNotFound: the program computes no such tensor; kInvalidArgument: it is an output or a
 // reduction, or a statement that reads it cannot compute it.
