@@ -329,6 +329,7 @@ TEST(ExampleLoop, GoesOnFromPriorContexts) {
   }
   EXPECT_EQ(example_train_loop(loop, kX, kY, model, kMse).infer_callback(kX).size(), 4U);
 
+  loop.per_epoch = {};
   loop.options.shards = 3;
   EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),
               is_error(ErrorCode::kInvalidArgument, "prior_contexts has 2 contexts, but shards is 3"));
