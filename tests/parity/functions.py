@@ -131,7 +131,8 @@ FUNCTIONS = {
         F.batch_norm(first(x), mean.clone(), var.clone(), w, b, training=o["training"])),
     "attention": attention,
     "cross_entropy": lambda o, x, labels: F.cross_entropy(
-        x.flatten(0, 1), labels.flatten(), label_smoothing=o["smoothing"], reduction="sum" if o["sum"] else "mean"),
+        x.flatten(0, 1), labels.flatten(), label_smoothing=o["smoothing"],
+        ignore_index=o["ignored"], reduction="sum" if o["sum"] else "mean"),
     "binary_cross_entropy": lambda o, x, t: F.binary_cross_entropy_with_logits(
         x, t, pos_weight=torch.tensor(o["positive_weight"], dtype=x.dtype)),
     "mae": lambda o, x, t: F.l1_loss(x, t),

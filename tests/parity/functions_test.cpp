@@ -227,13 +227,16 @@ Call cross_entropy_call(Random& random) {
   const Dims rows{random.size(1, 3), random.size(1, 3)};
   const std::uint64_t classes = random.size(2, 5);
   const double smoothing = random.flag() ? 0.1 : 0;
-  const std::vector<Tensor> inputs{random.floats({rows[0], rows[1], classes}),
-                                   random.integers(rows, classes)};
+  const std::uint64_t ignored = random.flag() ? 0 : classes;  // `classes`: none is ignored
+  const std::vector<Tensor> inputs{
+      random.floats({rows[0] + 1, rows[1], classes}),
+      concat({random.integers(rows, classes), full(Type::kI64, {1, rows[1]}, 1)}, 0)};  // keeps some
   const bool is_sum = random.flag();
-  return {{{"smoothing", smoothing}, {"sum", is_sum}},
+  return {{{"smoothing", smoothing}, {"sum", is_sum}, {"ignored", ignored}},
           inputs,
           1,
-          cross_entropy(inputs[0], inputs[1], is_sum ? Reduce::kSum : Reduce::kMean, smoothing)};
+          cross_entropy(inputs[0], inputs[1], is_sum ? Reduce::kSum : Reduce::kMean, smoothing,
+                        static_cast<std::int64_t>(ignored))};
 }
 
 Call binary_cross_entropy_call(Random& random) {

@@ -89,11 +89,19 @@ Tensor log_softmax(const Tensor& x, int axis) {
   return shifted - log(sum(exp(shifted), {axis}, true));
 }
 
-Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce, double label_smoothing) {
-  require_classes(logits, labels, "cross_entropy");
+Tensor cross_entropy(const Tensor& logits, const Tensor& given, Reduce reduce, double label_smoothing,
+                     std::optional<std::int64_t> ignored_class) {
+  require_classes(logits, given, "cross_entropy");
   if (!(label_smoothing >= 0 && label_smoothing < 1)) {
     detail::fail("cross_entropy: label_smoothing " + std::to_string(label_smoothing) +
                  " is out of range [0, 1)");
+  }
+  Tensor labels = given;
+  Tensor is_kept;
+  if (ignored_class) {
+    const Tensor wide = cast(given, Type::kI64);
+    is_kept = not_equal(wide, *ignored_class);
+    labels = where(is_kept, wide, 0);
   }
   const Tensor shift = shift_of(logits, -1);
   const Tensor log_of_sum = log(sum(exp(logits - shift), {-1}));
@@ -101,7 +109,12 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce, 
   if (label_smoothing != 0) {
     chosen = (1 - label_smoothing) * chosen + label_smoothing * mean(logits, {-1});
   }
-  return reduced(log_of_sum - (chosen - squeeze(shift, -1)), reduce);
+  const Tensor rows = log_of_sum - (chosen - squeeze(shift, -1));
+  if (!ignored_class) {
+    return reduced(rows, reduce);
+  }
+  const Tensor total = sum(where(is_kept, rows, 0));
+  return reduce == Reduce::kSum ? total : total / maximum(sum(cast(is_kept, total.type())), 1);
 }
 
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, Reduce reduce,

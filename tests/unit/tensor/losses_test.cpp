@@ -21,6 +21,26 @@ TEST(LossesTest, CrossEntropyIsTheNegativeLogProbability) {
   EXPECT_NEAR(values<double>(sum(log_softmax(logits), {1}))[1], -3 * std::log(3.0), 1e-14);
 }
 
+TEST(LossesTest, CrossEntropyLeavesOutRowsOfTheIgnoredClass) {
+  const Tensor logits = tensor<double>({1, 2, 3, 0.5, 0, 0, 7, 1, 2}, {3, 3});
+  const Tensor labels = tensor<std::int64_t>({2, -100, 0}, {3});
+  const Tensor kept = tensor<double>({1, 2, 3, 7, 1, 2}, {2, 3});
+  const Tensor kept_labels = tensor<std::int64_t>({2, 0}, {2});
+  for (const double smoothing : {0.0, 0.1}) {
+    for (const Reduce reduce : {Reduce::kMean, Reduce::kSum}) {
+      const Tensor loss = cross_entropy(logits, labels, reduce, smoothing, -100);
+      EXPECT_NEAR(values<double>(loss)[0],
+                  values<double>(cross_entropy(kept, kept_labels, reduce, smoothing))[0], 1e-15);
+      const auto gradient = values<double>(gradients(loss, {logits})[0]);
+      EXPECT_EQ((std::vector<double>{gradient[3], gradient[4], gradient[5]}), (std::vector<double>{0, 0, 0}));
+      EXPECT_NE(gradient[0], 0);
+    }
+  }
+  EXPECT_EQ(
+      values<double>(cross_entropy(kept, tensor<std::uint8_t>({255, 255}, {2}), Reduce::kMean, 0, 255))[0], 0)
+      << "all rows are ignored";
+}
+
 TEST(LossesTest, CrossEntropyAcceptsEveryIntegerType) {
   const Tensor logits = tensor<float>({1, 2, 3, 4}, {2, 2});
   const auto expected = values<float>(cross_entropy(logits, tensor<std::uint8_t>({1, 0}, {2})));

@@ -7,6 +7,7 @@
 #include <yoke/tensor.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace yoke {
 
@@ -24,9 +25,11 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 // The cross entropy -log softmax(logits)[label], reduced over all rows: a scalar. logits: [..., classes];
 // labels: [...], class numbers of an integer type. Stable for any finite logits. With label smoothing e, in [0, 1),
 // the loss of a row is 1 - e times this plus e times the mean of -log softmax(logits) over all classes, as in PyTorch.
-// Precondition: every label is in [0, classes); this is not checked.
+// Rows whose label is `ignored_class`, such as -100, count neither in the sum nor in the mean, which is 0 if all rows are
+// ignored (NaN in PyTorch). Shards and micro-batches weigh a mean by their rows, ignored ones included.
+// Precondition: every other label is in [0, classes); this is not checked.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce = Reduce::kMean,
-                     double label_smoothing = 0);
+                     double label_smoothing = 0, std::optional<std::int64_t> ignored_class = std::nullopt);
 // The cross entropy of independent targets in [0, 1]: -target * log(sigmoid(logit)) * positive_weight
 // - (1 - target) * log(1 - sigmoid(logit)), reduced over all elements. Stable for any finite logits. Shapes as for mse.
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& target, Reduce reduce = Reduce::kMean,
