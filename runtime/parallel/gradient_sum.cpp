@@ -62,7 +62,8 @@ GradientSum::GradientSum(const Context& shard, std::span<const Arena> arenas,
       const std::string name = "gradient/" + parameters_[i].name;
       const ContextTensor& first = shard.tensor(name);
       const auto arena = std::find_if(arenas.begin(), arenas.end(), [&](const Arena& a) {
-        return a.type == first.spec.type && a.is_running_state == parameters_[i].is_running_state;
+        return a.type == first.spec.type && a.is_running_state == parameters_[i].is_running_state &&
+               a.group == parameters_[i].group;
       });
       if (arena == arenas.end()) {
         throw Error(ErrorCode::kInvalidArgument, "gradient sum: no arena has the element type of '" + name +

@@ -55,6 +55,11 @@ void check_options(const StepOptions& options) {
   if (wire_name(options.wire) == std::string_view("unknown")) {
     refuse("wire", options.wire);
   }
+  if (options.whole_parameters && options.placement == Placement::kSharded) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "step plan: the placement sharded cuts parameters, but updates need whole ones; use owner or "
+                "everywhere");
+  }
   if (options.merge_use == MergeUse::kNone) {
     throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
   }
@@ -69,12 +74,9 @@ bool are_on_one_device(std::span<const Context> shards) {
   });
 }
 
-Placement resolve_placement(Placement placement, MergeStrategy strategy, bool publishes_states) {
+Placement resolve_placement(Placement placement, MergeStrategy strategy) {
   if (placement != Placement::kAuto) {
     return placement;
-  }
-  if (publishes_states) {
-    return Placement::kEverywhere;
   }
   return strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kRing ||
                  strategy == MergeStrategy::kNative
@@ -141,6 +143,7 @@ Overlap overlap_by_name(std::string_view name) {
 
 std::string Arena::name(std::string_view what) const {
   return std::string(what) + (is_running_state ? "/running/" : "/") +
+         (group == 0 ? "" : "group" + std::to_string(group) + "/") +
          std::string(program::type_name(static_cast<program::Type>(type)));
 }
 
@@ -156,7 +159,9 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
       parameters_(std::move(parameters)),
       states_(std::move(states)),
       codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
-      merge_use_(options.merge_use) {
+      merge_use_(options.merge_use),
+      has_number_(options.has_number),
+      whole_parameters_(options.whole_parameters) {
   if (shards_.empty() || merging == 0 || merging > shards_.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "step plan: " + std::to_string(merging) + " of " + std::to_string(shards_.size()) +
@@ -191,10 +196,14 @@ void StepPlan::choose_merge(const StepOptions& options, bool needs_copies) {
     return;
   }
   wire_ = options.wire;
+  const bool is_free = options.placement == Placement::kAuto;
+  const Placement wanted = is_free && needs_copies        ? Placement::kEverywhere
+                           : is_free && whole_parameters_ ? Placement::kOwner
+                                                          : options.placement;
   if (options.merge != MergeStrategy::kAuto) {
     detail::check_wire(wire_, options.merge);
     strategy_ = resolve_strategy(options.merge, shards_);
-    placement_ = resolve_placement(options.placement, strategy_, needs_copies);
+    placement_ = resolve_placement(wanted, strategy_);
     return;
   }
   std::vector<std::int32_t> types;
@@ -206,8 +215,6 @@ void StepPlan::choose_merge(const StepOptions& options, bool needs_copies) {
     types.push_back(parameter.spec.type);
     work.byte_count += parameter.spec.byte_count();
   }
-  const Placement wanted =
-      options.placement == Placement::kAuto && needs_copies ? Placement::kEverywhere : options.placement;
   MergeChoice choice = yoke::choose_merge(costs_of(shards_, types), work, wanted);
   strategy_ = choice.strategy;
   placement_ = choice.placement;
@@ -223,10 +230,10 @@ void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
     const TensorSpec& spec = parameters_[i].spec;
     const bool is_running = parameters_[i].is_running_state;
     auto arena = std::find_if(arenas_.begin(), arenas_.end(), [&](const Arena& a) {
-      return a.type == spec.type && a.is_running_state == is_running;
+      return a.type == spec.type && a.is_running_state == is_running && a.group == parameters_[i].group;
     });
     if (arena == arenas_.end()) {
-      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}, is_running});
+      arena = arenas_.insert(arena, Arena{spec.type, 0, {}, {}, is_running, parameters_[i].group});
     }
     const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / arena->element_byte_count();
     arena->members.push_back(i);
@@ -245,6 +252,11 @@ void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
     for (std::uint64_t begin = 0, end = 0; begin < count; begin = end) {
       end = std::min(count, begin + size);
       end -= end - begin > unit ? (end - begin) % unit : 0;
+      if (whole_parameters_) {
+        const std::vector<std::uint64_t>& offsets = arenas_[a].offsets;
+        const auto next = std::lower_bound(offsets.begin(), offsets.end(), end);
+        end = next == offsets.end() ? count : *next;
+      }
       buckets_.push_back({.arena = a, .range = {begin, end}});
     }
   }
@@ -263,13 +275,20 @@ std::vector<std::size_t> StepPlan::parameters_of(std::size_t bucket) const {
 }
 
 std::vector<StepPlan::Part> StepPlan::parts_of(const Bucket& bucket) const {
-  if (placement_ == Placement::kOwner) {
-    return {{0, bucket.range}};
-  }
   std::vector<Part> parts;
-  if (placement_ == Placement::kEverywhere) {
-    for (std::uint32_t k = 0; k < merging_; ++k) {
-      parts.push_back({k, bucket.range});
+  if (placement_ != Placement::kSharded) {
+    const Arena& arena = arenas_[bucket.arena];
+    for (std::uint32_t k = 0; k < (placement_ == Placement::kOwner ? 1 : merging_); ++k) {
+      if (!whole_parameters_ || arena.is_running_state) {
+        parts.push_back({k, bucket.range});
+        continue;
+      }
+      for (std::size_t m = 0; m < arena.members.size(); ++m) {
+        const std::uint64_t end = m + 1 < arena.members.size() ? arena.offsets[m + 1] : arena.element_count;
+        if (arena.offsets[m] >= bucket.range.begin && end <= bucket.range.end && end != arena.offsets[m]) {
+          parts.push_back({k, {arena.offsets[m], end}});
+        }
+      }
     }
     return parts;
   }
@@ -297,17 +316,21 @@ std::vector<std::uint32_t> StepPlan::terms_of(std::uint32_t shard) const {
   return shares_parameters_ ? detail::partial_terms(merging_) : std::vector<std::uint32_t>{shard};
 }
 
-void StepPlan::each_update(
-    const std::function<void(std::uint32_t, std::int32_t, std::uint64_t, std::uint32_t)>& visit) const {
+UpdateShape StepPlan::shape_of(const Bucket& bucket, const Part& part, std::size_t terms) const {
+  const Arena& arena = arenas_[bucket.arena];
+  return {part.shard, arena.type, part.range.count(), static_cast<std::uint32_t>(terms), arena.group};
+}
+
+void StepPlan::each_update(const std::function<void(const UpdateShape& shape)>& visit) const {
   for (const Bucket& bucket : buckets_) {
     if (arenas_[bucket.arena].is_running_state) {
       continue;
     }
     for (const Part& part : parts_of(bucket)) {
-      const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
-      visit(part.shard, arenas_[bucket.arena].type, part.range.count(), terms);
+      const std::size_t terms = terms_of(part.shard).size();
+      visit(shape_of(bucket, part, terms));
       if (shares_parameters_ && terms != 1) {
-        visit(part.shard, arenas_[bucket.arena].type, part.range.count(), 1);
+        visit(shape_of(bucket, part, 1));
       }
     }
   }

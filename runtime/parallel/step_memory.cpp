@@ -17,11 +17,15 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     throw Error(ErrorCode::kOutOfRange, "step plan: " + detail::outside_text("shard", shard, shards_.size()));
   }
   StepMemory result;
+  result.number = has_number_ && (shard == 0 || !shares_parameters_) ? sizeof(double) : 0;
   for (const Arena& arena : arenas_) {
     const std::uint64_t bytes = arena.spec().byte_count();
     const bool has_own = shard == 0 || !shares_parameters_;
     result.parameters += has_own ? set_count_ * bytes : 0;
     result.gradients += shard < merging_ ? bytes : 0;
+    if (has_number_ && !arena.is_running_state && shard == 0) {
+      result.number += bytes / YOKE_BUFFER_ALIGNMENT * sizeof(double);
+    }
     result.state += has_own && has_whole_state(shard) ? set_count_ * states_of(arena).size() * bytes : 0;
     const bool sends = strategy_ == MergeStrategy::kRing ? merging_ > 1 : shard > 0;
     result.wire += packs(arena.type) && sends && shard < merging_ ? bytes + bytes / 2 : 0;
@@ -33,6 +37,12 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
     for (const detail::RingPiece& piece : detail::ring_pieces(bucket.range.count(), element, members)) {
       largest = std::max(largest, piece.range.count() * sent);
+    }
+    for (const Part& part : measured_parts_of(bucket)) {
+      const std::uint64_t pieces = part.range.count() * element / YOKE_BUFFER_ALIGNMENT;
+      const std::uint64_t uses = shares_parameters_ && terms_of(part.shard).size() > 1 ? 2 : 1;
+      result.number +=
+          part.shard == shard && !measures_in_place(bucket, part) ? uses * pieces * sizeof(double) : 0;
     }
     for (const Part& part : parts_of(bucket)) {
       const std::uint64_t states = states_of(arenas_[bucket.arena]).size();

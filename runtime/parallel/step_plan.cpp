@@ -123,6 +123,7 @@ void StepPlan::allocate_gradients() {
       }
     }
   }
+  allocate_number();
   stage_ = std::max(stage_, Stage::kReady);
 }
 
@@ -192,9 +193,8 @@ StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const S
   const Arena& arena = arenas_[buckets_[bucket].arena];
   const TensorSpec spec{arena.type, {part.range.count()}};
   const auto term_count = static_cast<std::uint32_t>(terms.size());
-  const StepProgram program = arena.is_running_state
-                                  ? running_program(arena, part.range.count(), term_count)
-                                  : update(part.shard, arena.type, part.range.count(), term_count);
+  const StepProgram program = arena.is_running_state ? running_program(arena, part.range.count(), term_count)
+                                                     : update(shape_of(buckets_[bucket], part, term_count));
   Context own = workers_[part.shard].child();
   const auto adopt = [&](std::uint32_t set, const std::string& prefix) {
     own.adopt(prefix + "value", spec, arena_part(part.shard, arena, name_in(set, "parameters"), part.range));
@@ -211,17 +211,21 @@ StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const S
   for (std::size_t i = 0; i < terms.size(); ++i) {
     own.adopt("gradient_" + std::to_string(i), spec, arena_part(terms[i], arena, "gradients", part.range));
   }
+  if (has_number_ && !arena.is_running_state) {
+    own.adopt("number", {YOKE_TYPE_F64, {}}, shards_[part.shard].tensor(kNumber).view);
+  }
   const auto code = codes_->get(own.stream()->device(), program.text);
   return {part.shard, StepRoutine(own.link(code, program.entry, program.rename), tables[part.shard])};
 }
 
-void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables) {
+void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables, const StepNumber& number) {
   require(Stage::kReady, "link");
   check_tables(tables);
   if (!update) {
     throw Error(ErrorCode::kInvalidArgument,
                 "step plan: link: the function for the optimizer's program is empty");
   }
+  check_number(number);
   const std::span<const Context> all = workers_;
   group_ = merging_ == all.size()
                ? everyone_
@@ -244,8 +248,13 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables)
     for (std::uint32_t from = 0; from < set_count_; ++from) {
       linked.renew.push_back(link_renewal(update, tables, b, from));
     }
+    linked.measure = link_measure(number, linked, false);
+    if (!linked.renew[0].after_collect.empty()) {
+      linked.measure_after_collect = link_measure(number, linked, true);
+    }
     buckets_[b] = std::move(linked);
   }
+  link_number(number);
   stage_ = Stage::kLinked;
 }
 
@@ -299,18 +308,27 @@ void StepPlan::merge_bucket(std::size_t bucket) {
 }
 
 void StepPlan::update_bucket(std::size_t bucket, std::span<const SymbolTable> tables) {
-  Renewal& now = bucket_at(bucket, "update_bucket").renew[set_];
+  const Bucket& now = bucket_at(bucket, "update_bucket");
   check_tables(tables);
-  run_updates(now, now.updates, tables);
-  now.publish.run();
-  finish_bucket();
-}
-
-void StepPlan::finish_bucket() {
-  if (++updated_buckets_ == buckets_.size()) {
-    updated_buckets_ = 0;
-    set_ = set_after(set_);
+  const auto renew = [&](Bucket& all) {
+    Renewal& renewal = all.renew[set_];
+    run_updates(renewal, renewal.updates, tables);
+    renewal.publish.run();
+  };
+  if (has_number_) {
+    now.measure.run();
+  } else {
+    renew(buckets_[bucket]);
   }
+  if (++updated_buckets_ < buckets_.size()) {
+    return;
+  }
+  updated_buckets_ = 0;
+  if (has_number_) {
+    combine_.run();
+    std::for_each(buckets_.begin(), buckets_.end(), renew);
+  }
+  set_ = set_after(set_);
 }
 
 void StepPlan::merge() {
@@ -329,6 +347,11 @@ void StepPlan::update(std::span<const SymbolTable> tables) {
     throw Error(ErrorCode::kFailedPrecondition, "step plan: update: call merge() first");
   }
   merged_ = false;
+  for (const Bucket& bucket : buckets_) {
+    const bool is_collected = !bucket.renew[set_].after_collect.empty();
+    (is_collected ? bucket.measure_after_collect : bucket.measure).run();
+  }
+  combine_.run();
   for (Bucket& bucket : buckets_) {
     Renewal& now = bucket.renew[set_];
     run_updates(now, now.after_collect.empty() ? now.updates : now.after_collect, tables);

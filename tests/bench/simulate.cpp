@@ -23,11 +23,11 @@ YOKE_SDK_PLUGIN(simulated::Backend, "simulated", "0.1.0", "yoke")
 namespace {
 
 // SGD with the sum of the gradients.
-yoke::StepProgram sgd(std::uint32_t, std::int32_t, std::uint64_t count, std::uint32_t terms) {
-  const std::string type = "f32[" + std::to_string(count) + "]";
+yoke::StepProgram sgd(const yoke::UpdateShape& shape) {
+  const std::string type = "f32[" + std::to_string(shape.count) + "]";
   std::string text = "yoke.program 1\nprogram sgd() {\n  arg value : " + type + " inout\n";
   std::string sum = "0";
-  for (std::uint32_t k = 0; k < terms; ++k) {
+  for (std::uint32_t k = 0; k < shape.terms; ++k) {
     const std::string gradient = "gradient_" + std::to_string(k);
     text += "  arg " + gradient + " : " + type + " in\n";
     sum += " + " + gradient + "[i]";

@@ -5,6 +5,7 @@
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -60,53 +61,88 @@ Tensor adam_step(const Tensor& gradient, const Tensors& states, double beta1, do
   return corrected(first, beta1) / (sqrt(corrected(second, beta2)) + eps);
 }
 
+// In f32 at least.
+Tensor norm(const Tensor& x) {
+  return sqrt(sum(square(x.type() == Type::kF64 ? x : cast(x, Type::kF32))));
+}
+
 }  // namespace
 
-Optimizer::Optimizer(std::string name, std::vector<std::string> states, UpdateOf update)
-    : name_(std::move(name)), states_(std::move(states)), update_(std::move(update)) {
-  if (!update_) {
-    detail::fail("optimizer '" + name_ + "': the function is empty");
+Optimizer::Optimizer(OptimizerRule rule) : rule_(std::move(rule)) {
+  if (!rule_.update) {
+    detail::fail("optimizer '" + name() + "': the function is empty");
   }
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    const std::string& state = states_[i];
-    if (state.empty() || state == "parameters" || state == "value" || state.starts_with("gradient") ||
-        state.starts_with("next_") ||
-        std::find(states_.begin(), states_.begin() + static_cast<std::ptrdiff_t>(i), state) !=
-            states_.begin() + static_cast<std::ptrdiff_t>(i)) {
-      detail::fail("optimizer '" + name_ + "': state '" + state +
+  if (static_cast<bool>(rule_.term) != static_cast<bool>(rule_.number)) {
+    detail::fail("optimizer '" + name() +
+                 "': one of the functions term and number is empty; set both or none");
+  }
+  for (const std::string& pattern : rule_.patterns) {
+    if (pattern.empty()) {
+      detail::fail("optimizer '" + name() +
+                   "': a pattern is empty; use names of parameters, with * for any characters");
+    }
+  }
+  constexpr std::array<std::string_view, 5> kReserved = {"", "parameters", "value", "number", "pieces"};
+  for (auto state = rule_.states.begin(); state != rule_.states.end(); ++state) {
+    if (std::find(kReserved.begin(), kReserved.end(), *state) != kReserved.end() ||
+        state->starts_with("gradient") || state->starts_with("next_") ||
+        std::find(rule_.states.begin(), state, *state) != state) {
+      detail::fail("optimizer '" + name() + "': state '" + *state +
                    "' is empty, reserved or repeated; choose another name");
     }
   }
 }
 
+Optimizer::Optimizer(std::string name, std::vector<std::string> states, UpdateOf update)
+    : Optimizer(OptimizerRule{
+          std::move(name), std::move(states),
+          update
+              ? [update](const UpdateOperands&
+                             now) { return update(now.value, now.gradient, now.states, now.learning_rate); }
+              : std::function<std::vector<Update>(const UpdateOperands&)>()}) {}
+
 std::vector<Update> Optimizer::update(const Tensor& value, const Tensor& gradient, const Tensors& states,
                                       const Tensor& learning_rate) const {
+  return update({value, gradient, states, learning_rate});
+}
+
+std::vector<Update> Optimizer::update(const UpdateOperands& operands) const {
+  const auto& [value, gradient, states, learning_rate, number, group] = operands;
   for (const Tensor& operand : {value, gradient, learning_rate}) {
-    detail::require(operand, name_.c_str());
+    detail::require(operand, name().c_str());
   }
   if (!value.is_leaf() || gradient.dims() != value.dims() || gradient.type() != value.type() ||
       learning_rate.rank() != 0) {
-    detail::fail(name_ + ": the value " + detail::describe(value) + " must be a leaf, the gradient " +
+    detail::fail(name() + ": the value " + detail::describe(value) + " must be a leaf, the gradient " +
                  detail::describe(gradient) + " must have its shape and type, and the learning rate " +
                  detail::describe(learning_rate) + " must be a scalar");
   }
   const bool fit =
-      states.size() == states_.size() && std::all_of(states.begin(), states.end(), [&](const Tensor& state) {
-        return state && state.is_leaf() && state.dims() == value.dims() && state.type() == value.type();
+      states.size() == rule_.states.size() &&
+      std::all_of(states.begin(), states.end(), [&leaf = value](const Tensor& state) {
+        return state && state.is_leaf() && state.dims() == leaf.dims() && state.type() == leaf.type();
       });
   if (!fit) {
-    detail::fail(name_ + ": it needs " + std::to_string(states_.size()) +
+    detail::fail(name() + ": it needs " + std::to_string(rule_.states.size()) +
                  " states, leaves with the shape and type of " + detail::describe(value));
   }
-  const std::optional<double> number = detail::number_of(learning_rate);
-  const Tensor rate = number                                 ? detail::constant(value.type(), *number)
-                      : learning_rate.type() == value.type() ? learning_rate
-                                                             : cast(learning_rate, value.type());
-  std::vector<Update> updates = update_(value, gradient, states, rate);
+  if (rule_.term && (!number || number.rank() != 0)) {
+    detail::fail(name() + ": it needs its number over all gradients, a scalar");
+  }
+  if (group > rule_.patterns.size()) {
+    detail::fail(name() + ": there is no group " + std::to_string(group) + " of parameters; it has " +
+                 std::to_string(rule_.patterns.size()));
+  }
+  UpdateOperands used = operands;
+  const std::optional<double> rate = detail::number_of(learning_rate);
+  used.learning_rate = rate                                   ? detail::constant(value.type(), *rate)
+                       : learning_rate.type() == value.type() ? learning_rate
+                                                              : cast(learning_rate, value.type());
+  std::vector<Update> updates = rule_.update(used);
   for (const Update& update : updates) {
     if (!update.leaf || !update.value || update.value.dims() != update.leaf.dims() ||
         update.value.type() != update.leaf.type()) {
-      detail::fail(name_ + ": its function returned an update of another shape or type for " +
+      detail::fail(name() + ": its function returned an update of another shape or type for " +
                    detail::describe(value));
     }
   }
@@ -225,19 +261,35 @@ Optimizer::Optimizer(const Lion& options)
                  {"weight_decay", options.weight_decay}});
 }
 
-Optimizer clip_by_value(const Optimizer& optimizer, double limit) {
-  if (!(limit > 0)) {
-    detail::fail("clip_by_value: the limit is " + std::to_string(limit) + "; it must be greater than 0");
+Optimizer::Optimizer(const Lamb& options)
+    : Optimizer(OptimizerRule{
+          .name = "lamb",
+          .states = {"first_moment", "second_moment"},
+          .update =
+              [options](const UpdateOperands& now) {
+                std::vector<Update> updates;
+                const Tensor step = with_decay(
+                    adam_step(now.gradient, now.states, options.beta1, options.beta2, options.eps, updates),
+                    now.value, options.weight_decay);
+                const Tensor of_value = norm(now.value);
+                const Tensor of_step = norm(step);
+                const Tensor ratio = cast(
+                    where(logical_and(of_value > 0, of_step > 0), of_value / of_step, 1), now.value.type());
+                updates.push_back({now.value, now.value - now.learning_rate * ratio * step});
+                return updates;
+              },
+          .whole_parameters = true}) {
+  check("lamb", {{"beta1", options.beta1, true},
+                 {"beta2", options.beta2, true},
+                 {"eps", options.eps},
+                 {"weight_decay", options.weight_decay}});
+  if (options.eps == 0) {
+    detail::fail("lamb: eps is 0; it must be greater than 0");
   }
-  return {optimizer.name(), optimizer.states(),
-          [optimizer, limit](const Tensor& value, const Tensor& gradient, const Tensors& states,
-                             const Tensor& rate) {
-            return optimizer.update(value, minimum(maximum(gradient, -limit), limit), states, rate);
-          }};
 }
 
 Optimizer optimizer_by_name(std::string_view name) {
-  const Optimizer all[] = {Sgd{}, Adam{}, AdamW{}, RmsProp{}, Adagrad{}, Lion{}};
+  const Optimizer all[] = {Sgd{}, Adam{}, AdamW{}, RmsProp{}, Adagrad{}, Lion{}, Lamb{}};
   std::string names;
   for (const Optimizer& optimizer : all) {
     if (optimizer.name() == name) {

@@ -47,6 +47,10 @@ void Trainer::Impl::advance_bindings() {
 }
 
 Variant& Trainer::Impl::begin_step() {
+  if (has_averages) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "the parameters are moving averages; call swap_averages() before the next step");
+  }
   for (std::size_t i = 0; i < streams.size(); ++i) {
     step_end(i).wait();
     streams[i]->begin_step(step_number);

@@ -154,13 +154,13 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
   if (with_update) {
     stores.insert(stores.end(), graph.state_updates.begin(), graph.state_updates.end());
   }
+  const Tensor number = with_update ? number_of(graph.gradients) : Tensor();
   for (std::size_t i = 0; with_update && i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
-    if (parameter.is_state()) {
-      continue;
-    }
-    for (const Update& update : update_of(parameter.tensor(), graph.gradients[i], "/" + parameter.name())) {
-      stores.push_back(update);
+    if (!parameter.is_state()) {
+      const auto updates = update_of(parameter.tensor(), graph.gradients[i], "/" + parameter.name(),
+                                     options.optimizer.group_of(parameter.name()), number);
+      stores.insert(stores.end(), updates.begin(), updates.end());
     }
   }
   const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
@@ -237,42 +237,7 @@ void Trainer::Impl::build_graphs() {
            "'; make the layers children of one module, or name them with nn::named");
     }
   }
-}
-
-// The optimizer's updates of a parameter, or of a slice of an arena. `suffix` follows the names of the states.
-std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& gradient,
-                                             const std::string& suffix) {
-  std::vector<Tensor> states;
-  for (const std::string& state : options.optimizer.states()) {
-    states.push_back(placeholder(state + suffix, value.type(), value.dims()));
-  }
-  return options.optimizer.update(value, gradient, states, options.learning_rate);
-}
-
-// Sums `terms` gradients of `count` elements, and updates the parameters with the sum.
-const NamedProgram& Trainer::Impl::update_program(std::int32_t type, std::uint64_t count,
-                                                  std::uint32_t terms) {
-  const std::tuple key(type, count, terms);
-  auto found = update_programs.find(key);
-  if (found == update_programs.end()) {
-    const auto element = static_cast<Type>(type);
-    Tensor gradient;
-    for (std::uint32_t k = 0; k < terms; ++k) {
-      const Tensor term = placeholder("gradient_" + std::to_string(k), element, {count});
-      gradient = k == 0 ? term : gradient + term;
-    }
-    std::vector<Update> updates = update_of(placeholder("value", element, {count}), gradient, "");
-    std::vector<Output> outputs;
-    if (set_count() == 2) {  // keeps the old values
-      for (const Update& update : updates) {
-        outputs.push_back({"next_" + update.leaf.name(), update.value});
-      }
-      updates.clear();
-    }
-    NamedProgram program = detail::name_program(lower("update", outputs, updates), {}, "literal/update/");
-    found = update_programs.emplace(key, std::move(program)).first;  // not earlier: an Error leaves no entry
-  }
-  return found->second;
+  check_groups();
 }
 
 }  // namespace yoke

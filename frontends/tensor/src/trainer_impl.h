@@ -54,8 +54,15 @@ struct Trainer::Impl {
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
   void add_gradients(const detail::LossGraph& graph, std::vector<Output>& outputs,
                      std::map<std::string, std::string>& names) const;
-  std::vector<Update> update_of(const Tensor& value, const Tensor& gradient, const std::string& suffix);
-  const detail::NamedProgram& update_program(std::int32_t type, std::uint64_t count, std::uint32_t terms);
+  // In trainer_updates.cpp:
+  void check_groups() const;
+  std::vector<Update> update_of(const Tensor& value, const Tensor& gradient, const std::string& suffix,
+                                std::uint32_t group, const Tensor& number);
+  Tensor number_of(const std::vector<Tensor>& gradients) const;
+  const detail::NamedProgram& update_program(const UpdateShape& shape);
+  const detail::NamedProgram& measure_program(const UpdateShape& shape);
+  detail::NamedProgram combine_program() const;
+  void link_updates();
   // In trainer_setup.cpp:
   void open_shards();
   std::int64_t rows_of(const detail::Variant& variant, std::size_t k) const;
@@ -293,8 +300,10 @@ struct Trainer::Impl {
   std::vector<std::int64_t> seeds;
   std::shared_ptr<CodeCache> codes = std::make_shared<CodeCache>();
   std::vector<MemoryNeed> needs;  // per device
-  // Of the optimizer, by type, element count and number of gradients.
-  std::map<std::tuple<std::int32_t, std::uint64_t, std::uint32_t>, detail::NamedProgram> update_programs;
+  // Of the optimizer, by type, element count, number of gradients and group.
+  using UpdatePrograms =
+      std::map<std::tuple<std::int32_t, std::uint64_t, std::uint32_t, std::uint32_t>, detail::NamedProgram>;
+  UpdatePrograms update_programs, measure_programs;
   StepPlan step_plan;
   std::vector<std::size_t> parameter_order;  // of the step plan
   std::vector<std::vector<GradientParts::Bucket>> after_part;
@@ -310,6 +319,7 @@ struct Trainer::Impl {
   bool has_parts = false;            // whether link_parts has succeeded
   bool has_whole_gradients = false;  // likewise link_whole_gradients
   std::uint64_t steps_in_loss_total = 0;
+  bool has_averages = false;  // in the place of the parameters
   std::uint64_t evaluation_count = 0;
   double setup_seconds = 0;
 

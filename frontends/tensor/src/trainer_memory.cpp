@@ -87,8 +87,9 @@ void Trainer::Impl::count_memory() {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
     need.parameters += bytes.parameters;
-    need.gradients +=
-        is_single() ? 0 : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer + bytes.wire;
+    need.gradients += is_single() ? 0
+                                  : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer +
+                                        bytes.wire + bytes.number;
     need.state += bytes.state;
     for (std::uint32_t number = 0; number < per_shard; ++number) {
       need.data += slot_count() * slot_rows(first_micro[k] + number) * row_bytes();
@@ -96,9 +97,13 @@ void Trainer::Impl::count_memory() {
     count_gradients(k);
   }
   if (!is_single()) {
-    step_plan.each_update([&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
-      count_routine(k, update_program(type, count, terms));
-    });
+    step_plan.each_update(
+        [&](const UpdateShape& shape) { count_routine(shape.shard, update_program(shape)); });
+    step_plan.each_measure(
+        [&](const UpdateShape& shape) { count_routine(shape.shard, measure_program(shape)); });
+    if (options.optimizer.rule().term) {
+      count_routine(0, combine_program());
+    }
     const auto count_sum = [&](std::uint32_t k, const StepProgram& program) {
       count_routine(k, {program.entry, program.text, {}, {}, {}});
     };

@@ -268,6 +268,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
   next->step_number = next->fetched = step_number;
   next->binding_values = binding_values;
   next->evaluation_count = evaluation_count;
+  next->has_averages = has_averages;
   next->setup_seconds = setup_seconds;
   next->snapshot = std::move(snapshot);
   next->lost = lost;

@@ -61,17 +61,21 @@ std::int64_t Trainer::Impl::rows_of(const Variant& variant, std::size_t k) const
 void Trainer::Impl::plan_steps() {
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   order_parameters();
-  step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
-                       {merge, options.placement, options.merge_use, options.bucket_byte_count,
-                        options.overlap, set_count() == 2, options.wire},
-                       codes);
+  step_plan =
+      StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
+               {merge, options.placement, options.merge_use, options.bucket_byte_count, options.overlap,
+                set_count() == 2, options.wire, static_cast<bool>(options.optimizer.rule().term),
+                options.optimizer.rule().whole_parameters},
+               codes);
   cut_gradients();
 }
 
 std::vector<StepParameter> Trainer::Impl::step_parameters() const {
   std::vector<StepParameter> described;
   for (const std::size_t i : parameter_order) {
-    described.push_back({parameters[i].name(), spec_of(parameters[i].tensor()), parameters[i].is_state()});
+    const Parameter& parameter = parameters[i];
+    described.push_back({parameter.name(), spec_of(parameter.tensor()), parameter.is_state(),
+                         parameter.is_state() ? 0 : options.optimizer.group_of(parameter.name())});
   }
   return described;
 }
@@ -270,13 +274,7 @@ void Trainer::Impl::link_parts() {
   step_plan.allocate_gradients();
   make_sums();
   link_gradients();
-  step_plan.link(
-      [&](std::uint32_t k, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
-        const NamedProgram& program = update_program(type, count, terms);
-        prepare(contexts[k], program);
-        return StepProgram{program.text, program.name, program.rename};
-      },
-      *symbols);
+  link_updates();
   has_parts = true;
 }
 

@@ -152,4 +152,26 @@ void Trainer::set_state(const TrainerState& state) {
   }
 }
 
+void Trainer::swap_averages() {
+  const std::vector<std::string>& states = impl_->options.optimizer.states();
+  if (std::find(states.begin(), states.end(), "average") == states.end() || impl_->step_number == 0) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                impl_->step_number == 0
+                    ? "swap_averages: no step has run, so there are no averages yet; call step() first"
+                    : "swap_averages: the optimizer keeps no averages; use moving_average(optimizer)");
+  }
+  Impl::at_step(impl_, "swap_averages()", [&] {
+    TrainerState state = impl_->take_state();
+    for (NamedArray& parameter : state.parameters) {
+      for (NamedArray& average : state.optimizer) {
+        if (average.name == "average/" + parameter.name) {
+          std::swap(average.bytes, parameter.bytes);
+        }
+      }
+    }
+    impl_->write_state(state);
+  });
+  impl_->has_averages = !impl_->has_averages;
+}
+
 }  // namespace yoke

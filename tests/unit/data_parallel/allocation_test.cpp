@@ -14,12 +14,12 @@ namespace yoke::testing {
 namespace {
 
 // Trains with batches of 12 rows, and one of 8.
-void expect_no_allocations(DataParallelOptions options) {
+void expect_no_allocations(DataParallelOptions options, const Optimizer& optimizer = Sgd{0.9, 1e-4, false}) {
   if (std::string(backend_name()) != "cc") {
     GTEST_SKIP() << "only cc runs without allocation; the reference executor allocates";
   }
   options.batch_size = 12;
-  options.optimizer = Sgd{0.9, 1e-4, false};
+  options.optimizer = optimizer;
   const auto model = nn::sequential(nn::linear(64), nn::relu(), nn::dropout(0.1), nn::linear(10));
   std::vector<std::int32_t> labels(44);
   for (std::size_t i = 0; i < labels.size(); ++i) {
@@ -74,6 +74,18 @@ TEST(StepsWithOverlap, AllocateNothingAndCompileNothing) {
   options.overlap = Overlap::kOn;
   options.bucket_byte_count = 1024;
   expect_no_allocations(options);
+}
+
+TEST(StepsThatClip, AllocateNothingAndCompileNothing) {
+  const Optimizer clipped =
+      clip_by_global_norm(with_groups(AdamW{}, {{"*bias", AdamW{.weight_decay = 0}}}), 0.1);
+  for (const Placement placement : {Placement::kOwner, Placement::kEverywhere, Placement::kSharded}) {
+    DataParallelOptions options = options_for(3, 0.05F);
+    options.merge = MergeStrategy::kRing;
+    options.placement = placement;
+    expect_no_allocations(options, clipped);
+  }
+  expect_no_allocations(options_for(1, 0.05F), clipped);
 }
 
 TEST(StepsOfMicroBatches, AllocateNothingAndCompileNothing) {

@@ -261,6 +261,7 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_EQ(nothing.placement(), Placement::kOwner);
   EXPECT_FALSE(nothing.shares_parameters());
   nothing.each_update([](auto...) { FAIL(); });
+  nothing.each_measure([](auto...) { FAIL(); });
   nothing.each_merge([](auto...) { FAIL(); });
   EXPECT_EQ(nothing.bucket_count(), 0U);
   EXPECT_TRUE(nothing.merge_reason().empty());
@@ -301,6 +302,16 @@ TEST(RuntimeArguments, StepPlans) {
   const std::vector<SymbolTable> tables(1);
   EXPECT_ERROR(kInvalid, plan.link({}, tables));
   EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, {}));
+  EXPECT_ERROR(kInvalid,
+               plan.link([](auto...) { return StepProgram(); }, tables, {{}, [] { return StepProgram(); }}));
+  const std::vector<Context> others = {Context(rig.stream())};
+  StepPlan measuring(others, 1, {{"w", kSpec}}, {}, {.has_number = true}, nullptr);
+  EXPECT_GT(measuring.memory(0).number, 0U);
+  measuring.allocate();
+  measuring.allocate_gradients();
+  EXPECT_ERROR(kInvalid, measuring.link([](auto...) { return StepProgram(); }, tables));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {{"w", kSpec}}, {},
+                                  {.placement = Placement::kSharded, .whole_parameters = true}, nullptr));
   EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, tables));
   EXPECT_ERROR(kEmpty, plan.merge());
   EXPECT_ERROR(kEmpty, plan.merge_bucket(0));

@@ -218,7 +218,13 @@ TEST(TensorArguments, OptimizersAndOutputFiles) {
   EXPECT_ERROR(kInvalid, (void)Optimizer().update(kNone, kMatrix, {}, 0.1F));
   EXPECT_ERROR(kInvalid, (void)Optimizer().update(kMatrix, kNone, {}, 0.1F));
   EXPECT_ERROR(kInvalid, (void)Optimizer().update(kMatrix, kMatrix, {}, kNone));
+  EXPECT_ERROR(kInvalid, (void)Optimizer().update(UpdateOperands{}));
+  EXPECT_EQ(Optimizer().rule().name, "sgd");
+  EXPECT_EQ(Optimizer().group_of(""), 0U);
   EXPECT_ERROR(kInvalid, (void)clip_by_value({}, 0));
+  EXPECT_ERROR(kInvalid, (void)clip_by_global_norm({}, 0));
+  EXPECT_EQ(moving_average({}, 0).states().size(), 1U);
+  EXPECT_TRUE(with_groups({}, {}).rule().patterns.empty());
   EXPECT_ERROR(ErrorCode::kNotFound, (void)optimizer_by_name(""));
   EXPECT_ERROR(kInvalid, OutputFile(""));
 }

@@ -85,6 +85,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_THROW(trainer.save_params(""), Error);
     EXPECT_THROW(trainer.restore_params(""), Error);
     EXPECT_ERROR(kInvalid, trainer.set_state({}));
+    EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.swap_averages());
     EXPECT_FALSE(trainer.state().parameters.empty());
     const auto loss = [](const Tensor& x, const Tensor&) { return std::vector<Tensor>{mean(x)}; };
     EXPECT_ERROR(kInvalid, (void)trainer.evaluation(kNone, kTargets, loss));

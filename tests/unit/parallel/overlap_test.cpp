@@ -61,9 +61,7 @@ class Training {
     plan_ = StepPlan(contexts_, shards, parameters, {}, options, nullptr);
     plan_.allocate();
     plan_.allocate_gradients();
-    plan_.link([](std::uint32_t, std::int32_t, std::uint64_t count,
-                  std::uint32_t terms) { return descent(count, terms); },
-               tables_);
+    plan_.link([](const UpdateShape& shape) { return descent(shape.count, shape.terms); }, tables_);
     CodeCache codes;
     for (const Context& context : contexts_) {
       auto& parts = gradients_.emplace_back();

@@ -116,7 +116,7 @@ void expect_planned_memory(const StepOptions& options) {
   std::uint64_t planned = 3 * 2 * sizeof(float);  // x and y
   for (std::uint32_t k = 0; k < 3; ++k) {
     const StepMemory memory = training.plan().memory(k);
-    planned += memory.parameters + memory.gradients + memory.state + memory.merge_buffer;
+    planned += memory.parameters + memory.gradients + memory.state + memory.merge_buffer + memory.number;
   }
   EXPECT_EQ(rig.device->memory().used_bytes - before, planned)
       << merge_strategy_name(options.merge) << ", " << placement_name(options.placement);
@@ -131,7 +131,38 @@ TEST(StepPlanMemory, IsWhatThePlanAllocates) {
                                  .placement = placement,
                                  .merge_use = use,
                                  .bucket_byte_count = 4096,
-                                 .keep_last_step = keeps});
+                                 .keep_last_step = keeps,
+                                 .has_number = keeps});
+        }
+      }
+    }
+  }
+}
+
+// The gradient of each weight is the sum of 2 * (w - (k + 1)) over the shards k.
+TEST(StepPlanNumber, IsOneSumOfAllMergedGradientsOnEveryShardThatUpdates) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      for (const std::uint64_t bytes : {256U, 1U << 20U}) {
+        const Rig rig;
+        Training training(
+            rig, 3, 5000,
+            {.merge = strategy, .placement = placement, .bucket_byte_count = bytes, .has_number = true});
+        for (const bool in_parts : {false, true}) {
+          const double gradient = 6 * static_cast<double>(training.weights(0)[0]) - 12;
+          training.compute();
+          if (in_parts) {
+            training.plan().merge();
+            training.plan().update(training.tables());
+          } else {
+            training.plan().step(training.tables());
+          }
+          for (std::uint32_t k = 0; k < (placement == Placement::kOwner ? 1U : 3U); ++k) {
+            const Context& context = training.contexts()[k];
+            EXPECT_EQ(read<double>(*context.stream(), context.tensor("step/number").view),
+                      std::vector<double>{5000 * gradient})
+                << merge_strategy_name(strategy) << ", " << placement_name(placement) << ", shard " << k;
+          }
         }
       }
     }
@@ -170,16 +201,17 @@ void expect_types_apart(const StepOptions& options) {
   plan.allocate();
   plan.allocate_gradients();
   plan.link(
-      [](std::uint32_t, std::int32_t type, std::uint64_t count, std::uint32_t terms) {
-        StepProgram program = sgd(count, terms);
+      [](const UpdateShape& shape) {
+        StepProgram program = sgd(shape.count, shape.terms);
         std::string& text = program.text;
         for (const char* line : {"  arg momentum", "  momentum["}) {
           const std::size_t at = text.find(line);
           text.erase(at, text.find('\n', at) + 1 - at);
         }
         const std::size_t at = text.find("momentum[i]");
-        text.replace(at, 11, terms == 1 ? "gradient_0[i]" : "(gradient_0[i] + gradient_1[i])");
-        for (std::size_t f = 0; type == YOKE_TYPE_F64 && (f = text.find("f32", f)) != std::string::npos;) {
+        text.replace(at, 11, shape.terms == 1 ? "gradient_0[i]" : "(gradient_0[i] + gradient_1[i])");
+        for (std::size_t f = 0;
+             shape.type == YOKE_TYPE_F64 && (f = text.find("f32", f)) != std::string::npos;) {
           text.replace(f, 3, "f64");
         }
         return program;

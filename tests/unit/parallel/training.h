@@ -54,6 +54,32 @@ inline StepProgram sgd(std::uint64_t count, std::uint32_t terms, bool keeps = fa
           "sgd"};
 }
 
+// The sum of all elements of the f32 gradients.
+inline StepNumber total_of_gradients(std::uint64_t weights) {
+  StepNumber number;
+  number.measure = [](const UpdateShape& shape) {
+    std::string arguments;
+    std::string sum;
+    for (std::uint32_t k = 0; k < shape.terms; ++k) {
+      const std::string name = "gradient_" + std::to_string(k);
+      arguments += "  arg " + name + " : f32[" + std::to_string(shape.count) + "] in\n";
+      sum += (k == 0 ? "" : " + ") + name + "[64*i + j]";
+    }
+    return StepProgram{"yoke.program 1\nprogram measure() {\n" + arguments + "  arg pieces : f64[" +
+                           std::to_string(shape.count / 64) + "] out\n  pieces[i] = sum[j:64] f64(" + sum +
+                           ")\n}\n",
+                       "measure"};
+  };
+  const std::string count = std::to_string((weights + 63) / 64);
+  number.combine = [count] {
+    return StepProgram{"yoke.program 1\nprogram combine() {\n  arg pieces_0 : f64[" + count +
+                           "] in\n  arg number : f64[] out\n  number[] = sum[i:" + count +
+                           "] pieces_0[i]\n}\n",
+                       "combine"};
+  };
+  return number;
+}
+
 // `shards` shards with one row each: x = 1, y = the shard's number + 1. All weights are equal.
 class Training {
  public:
@@ -65,9 +91,9 @@ class Training {
     plan_ = StepPlan(contexts_, shards, {{"w", {YOKE_TYPE_F32, {weights}}}}, {"momentum"}, options, nullptr);
     plan_.allocate();
     plan_.allocate_gradients();
-    plan_.link([&](std::uint32_t, std::int32_t, std::uint64_t count,
-                   std::uint32_t terms) { return sgd(count, terms, options.keep_last_step); },
-               tables_);
+    plan_.link(
+        [&](const UpdateShape& shape) { return sgd(shape.count, shape.terms, options.keep_last_step); },
+        tables_, options.has_number ? total_of_gradients(weights) : StepNumber());
     CodeCache codes;
     for (std::uint32_t k = 0; k < shards; ++k) {
       const float x = 1;

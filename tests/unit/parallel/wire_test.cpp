@@ -31,8 +31,8 @@ class Cancelling {
     plan_.allocate();
     plan_.allocate_gradients();
     plan_.link(
-        [](std::uint32_t, std::int32_t, std::uint64_t count, std::uint32_t) {
-          const std::string type = "f32[" + std::to_string(count) + "]";
+        [](const UpdateShape& shape) {
+          const std::string type = "f32[" + std::to_string(shape.count) + "]";
           return StepProgram{"yoke.program 1\nprogram descent() {\n  arg value : " + type +
                                  " inout\n  arg gradient_0 : " + type +
                                  " in\n  value[i] = value[i] - 0.0625 * gradient_0[i]\n}\n",

@@ -66,7 +66,7 @@ struct Trial {
 };
 
 // From w = (1, -2, 0.5) with the gradient w^3 - w + 0.1 and learning rate 0.01. The numbers are those of torch.optim
-// 2.15 in f64; Lion's follow from the formulas alone.
+// 2.15 in f64; Lion's and LAMB's follow from the formulas alone.
 TEST(OptimizerTest, StepsAreThoseOfPyTorch) {
   const Trial trials[] = {
       {"sgd", Sgd{0.9, 0.1, true}, 100, {0.88721664427, -1.003596544073, 0.88840285407}},
@@ -83,6 +83,7 @@ TEST(OptimizerTest, StepsAreThoseOfPyTorch) {
        {0.945649273924, -1.047064958155, 0.945649273924}},
       {"adagrad", Adagrad{.weight_decay = 0.1}, 100, {0.894579135463, -1.825723730782, 0.68193710873}},
       {"lion", Lion{.weight_decay = 0.1}, 10, {0.930433702307, -1.880538562517, 0.594573638007}},
+      {"lamb", Lamb{.weight_decay = 0.1}, 10, {0.915848497029, -1.843887234353, 0.624983748636}},
   };
   for (const Trial& one : trials) {
     const Tensor w = placeholder("w", Type::kF64, {3});
@@ -154,12 +155,34 @@ TEST(OptimizerTest, ClipsTheGradientByValue) {
   EXPECT_EQ(testing::from_bytes<double>(leaves.of(w)), (std::vector<double>{0.5, -0.25, -0.5}));
 }
 
+TEST(OptimizerTest, GroupsAreFoundByPatternsOfNames) {
+  const Optimizer grouped = with_groups(Sgd{}, {{"*.bias", Sgd{}}, {"head*norm*", Sgd{}}, {"w", Sgd{}}});
+  EXPECT_EQ(grouped.group_of("0.bias"), 1U);
+  EXPECT_EQ(grouped.group_of("head.norm.bias"), 1U) << "the first pattern counts";
+  EXPECT_EQ(grouped.group_of("head.norm2.scale"), 2U);
+  EXPECT_EQ(grouped.group_of("w"), 3U);
+  for (const char* name : {"bias", "0.bias2", "norm", "w2", ""}) {
+    EXPECT_EQ(grouped.group_of(name), 0U) << name;
+  }
+}
+
 TEST(OptimizerTest, InvalidArgumentsAreErrors) {
   EXPECT_THROW(Optimizer(Sgd{.nesterov = true}), Error);
   EXPECT_THROW(Optimizer(Sgd{.momentum = -1}), Error);
   EXPECT_THROW(Optimizer(Adam{.beta2 = 1}), Error);
   EXPECT_THROW(Optimizer(AdamW{.eps = -1}), Error);
   EXPECT_THROW(clip_by_value(Sgd{}, 0), Error);
+  EXPECT_THROW(clip_by_global_norm(Sgd{}, 0), Error);
+  const Optimizer clipped = clip_by_global_norm(Sgd{}, 1);
+  EXPECT_THROW(clip_by_global_norm(clipped, 1), Error) << "twice";
+  EXPECT_THROW(with_groups(clipped, {}), Error) << "groups after clipping";
+  EXPECT_THROW(with_groups(Sgd{}, {{"*", Adam{}}}), Error) << "other states";
+  EXPECT_THROW(with_groups(Sgd{}, {{"", Sgd{}}}), Error) << "an empty pattern";
+  EXPECT_THROW(with_groups(Sgd{}, {{"*", Sgd{}, -1}}), Error) << "a negative factor";
+  EXPECT_THROW(moving_average(Sgd{}, 1), Error);
+  EXPECT_THROW(moving_average(moving_average(Sgd{})), Error) << "a repeated state";
+  EXPECT_THROW(Optimizer(Lamb{.eps = 0}), Error);
+  EXPECT_THROW(Optimizer(OptimizerRule{}), Error);
   EXPECT_THROW(Optimizer("mine", {}, nullptr), Error);
   const auto nothing = [](const Tensor&, const Tensor&, const std::vector<Tensor>&, const Tensor&) {
     return std::vector<Update>{};
@@ -172,6 +195,8 @@ TEST(OptimizerTest, InvalidArgumentsAreErrors) {
   EXPECT_THROW((void)Optimizer(Adam{}).update(w, w, {}, Tensor(0.1F)), Error) << "without states";
   EXPECT_THROW((void)Optimizer(Lion{}).update(w, w, {placeholder("m", Type::kF64, {3})}, Tensor(0.1F)),
                Error);
+  EXPECT_THROW((void)clipped.update(w, w, {}, Tensor(0.1F)), Error) << "without the norm";
+  EXPECT_THROW((void)Optimizer(Sgd{}).update({w, w, {}, Tensor(0.1F), {}, 1}), Error) << "no such group";
   const Optimizer wrong("wrong", {}, [](const Tensor& value, auto&&...) {
     return std::vector<Update>{{value, sum(value)}};
   });

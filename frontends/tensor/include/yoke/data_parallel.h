@@ -200,6 +200,10 @@ class Trainer {
   // the differences, and nothing is changed.
   void set_state(const TrainerState& state);
 
+  // Exchanges each parameter with its moving average (moving_average() in optimizer.h) until the next call, and waits.
+  // Error kFailedPrecondition: there are no averages; also thrown by step() before the next call.
+  void swap_averages();
+
   // Prepares metrics over another data set: uploads it to all shards and compiles the metrics. Layers run
   // in evaluation mode (no dropout), on `batch_rows` rows at a time. Each tensor that `metrics_of`
   // returns must be a scalar: the mean of the metric over the rows that it is given.

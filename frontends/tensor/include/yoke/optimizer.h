@@ -4,6 +4,7 @@
 
 #include <yoke/tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -79,14 +80,52 @@ struct Lion {
   double weight_decay = 0;
 };
 
+// You et al., arXiv 1904.00962: u is Adam's step, without the learning rate, plus weight_decay * w:
+//   w -= learning_rate * |w| / |u| * u
+// with the norms of the whole parameter; the ratio is 1 where a norm is 0. Not with Placement::kSharded. eps must be
+// greater than 0.
+struct Lamb {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-6;
+  double weight_decay = 0;
+};
+
+// What an update is computed from. `value` and `states` are leaves of one floating-point type and shape; `gradient` has
+// them, too.
+struct UpdateOperands {
+  Tensor value;
+  Tensor gradient;
+  std::vector<Tensor> states;
+  Tensor learning_rate;     // a scalar
+  Tensor number = {};       // a scalar, if OptimizerRule::term is set
+  std::uint32_t group = 0;  // the number of the pattern that matches the parameter, counted from 1; 0: none
+};
+
 // A rule that updates each element of a parameter from its gradient and from states of the same shape, which start
-// at 0. Because it is elementwise, a trainer runs it on flat slices of many parameters at once. Copies share the
-// function.
+// at 0.
+struct OptimizerRule {
+  std::string name;  // "adamw"
+  std::vector<std::string> states = {};
+  // Returns the updates of the value and of the states, in any order. The expressions may use
+  // symbol_value(step_symbol()), the step's number counted from 0, but no other data. They must be elementwise, because
+  // a trainer runs them on flat slices of many parameters at once, unless `whole_parameters` is set.
+  std::function<std::vector<Update>(const UpdateOperands& operands)> update;
+  // A number over all gradients that updates use, such as their norm. `term` is elementwise; the sum of its values over
+  // all elements of the merged gradients of all parameters, an f64 scalar, is what `number` turns into the number.
+  // Trainers compute it on the devices, in a fixed order. Empty: none.
+  std::function<Tensor(const Tensor& gradient)> term = {};
+  std::function<Tensor(const Tensor& total)> number = {};
+  // An update gets a whole parameter, in one dimension, maybe with zeros after it. Not with Placement::kSharded.
+  bool whole_parameters = false;
+  // Patterns of parameters' names, which divide these into groups: the first one that matches counts. "*" stands for
+  // any characters. A trainer refuses patterns that match no parameter.
+  std::vector<std::string> patterns = {};
+};
+
+// Copies share the rule's functions.
 class Optimizer {
  public:
-  // Returns the updates of `value` and of the states, in any order. `value` and `states` are leaves of one
-  // floating-point type, `gradient` has that type, and `learning_rate` is a scalar of it. The expressions may use
-  // symbol_value(step_symbol()), the step's number counted from 0, but no other data. They must be elementwise.
   using UpdateOf =
       std::function<std::vector<Update>(const Tensor& value, const Tensor& gradient,
                                         const std::vector<Tensor>& states, const Tensor& learning_rate)>;
@@ -99,29 +138,54 @@ class Optimizer {
   Optimizer(const RmsProp& options);  // NOLINT(google-explicit-constructor)
   Optimizer(const Adagrad& options);  // NOLINT(google-explicit-constructor)
   Optimizer(const Lion& options);     // NOLINT(google-explicit-constructor)
-  // A custom rule. `states` are the names of its states. Error kInvalidArgument: the function is empty, or a name is
-  // empty, repeated, "parameters" or "value", or begins with "gradient" or "next_".
+  Optimizer(const Lamb& options);     // NOLINT(google-explicit-constructor)
+  // A custom rule. Error kInvalidArgument: `update` or one of `term` and `number` is empty, a pattern is empty, or a
+  // state's name is empty, repeated, "parameters", "value", "number" or "pieces", or begins with "gradient" or "next_".
+  explicit Optimizer(OptimizerRule rule);
   Optimizer(std::string name, std::vector<std::string> states, UpdateOf update);
 
-  const std::string& name() const { return name_; }  // "adamw"
-  const std::vector<std::string>& states() const { return states_; }
-  // Calls the function and checks its operands and its result. Error kInvalidArgument: `value` is not a leaf, or the
-  // number of states, a shape or a type differs.
+  const std::string& name() const { return rule_.name; }
+  const std::vector<std::string>& states() const { return rule_.states; }
+  const OptimizerRule& rule() const { return rule_; }
+  std::uint32_t group_of(std::string_view parameter) const;  // as UpdateOperands::group
+  // Calls the function and checks its operands and its result. Error kInvalidArgument: `value` is not a leaf, the
+  // number of states, a shape or a type differs, or the number over all gradients is missing.
+  std::vector<Update> update(const UpdateOperands& operands) const;
   std::vector<Update> update(const Tensor& value, const Tensor& gradient, const std::vector<Tensor>& states,
                              const Tensor& learning_rate) const;
 
  private:
-  std::string name_;
-  std::vector<std::string> states_;
-  UpdateOf update_;
+  OptimizerRule rule_;
 };
 
 // An optimizer that first clips each element of the gradient to [-limit, limit]. A trainer clips the gradient that is
 // merged from all shards. Error kInvalidArgument: the limit is not greater than 0.
 Optimizer clip_by_value(const Optimizer& optimizer, double limit);
+// An optimizer that first multiplies all gradients by min(1, max_norm / (norm + 1e-6)), where `norm` is the 2-norm of
+// the merged gradients of all parameters, as torch.nn.utils.clip_grad_norm_ does. With a norm that is infinite or NaN,
+// parameters become NaN as there. Error kInvalidArgument: max_norm is not greater than 0, or the optimizer already has a
+// number over all gradients.
+Optimizer clip_by_global_norm(const Optimizer& optimizer, double max_norm);
+// An optimizer that also keeps a moving average of each parameter, in its state "average": after the first step the
+// parameter itself, then average += (1 - decay) * (parameter - average), as torch.optim.swa_utils.AveragedModel with
+// get_ema_multi_avg_fn(decay). Trainer::swap_averages() exchanges them with the parameters. Error
+// kInvalidArgument: the decay is not in [0, 1).
+Optimizer moving_average(const Optimizer& optimizer, double decay = 0.999);
 
-// An optimizer with default options: "sgd", "adam", "adamw", "rmsprop", "adagrad" or "lion". Error kNotFound lists the
-// names.
+// Parameters with an optimizer of their own.
+struct ParameterGroup {
+  std::string pattern;  // of their names: "*.bias"; see OptimizerRule::patterns
+  Optimizer optimizer;
+  double learning_rate_factor = 1;
+};
+// `optimizer` for parameters that no pattern matches, and the groups' optimizers for the others:
+//   with_groups(AdamW{}, {{"*.bias", AdamW{.weight_decay = 0}}})
+// Error kInvalidArgument: the name or the states of an optimizer differ, a factor is negative or not finite, or one has
+// groups or a number over all gradients itself: clip the result instead.
+Optimizer with_groups(const Optimizer& optimizer, const std::vector<ParameterGroup>& groups);
+
+// An optimizer with default options: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion" or "lamb". Error kNotFound lists
+// the names.
 Optimizer optimizer_by_name(std::string_view name);
 
 // The updates of one parameter and of its momentum by stochastic gradient descent. `gradient` and `momentum_state`

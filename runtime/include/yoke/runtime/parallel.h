@@ -85,6 +85,7 @@ struct StepParameter {
   // Running state, such as the statistics of a batch normalization: it has no optimizer states, and a step adds the
   // merged "gradient" to it, whatever the optimizer.
   bool is_running_state = false;
+  std::uint32_t group = 0;  // parameters of one group are updated by one program
 };
 
 // A program, and the names in a context of the tensors that its arguments stand for, where they differ.
@@ -110,9 +111,14 @@ struct StepOptions {
   bool keep_last_step = false;
   // Has no effect with a single shard, or on gradients of types other than f32.
   Wire wire = Wire::kFull;
+  // Updates use a number over all gradients, such as their norm; see StepNumber. They then begin when all gradients are
+  // merged. Does not change the bits of the gradients.
+  bool has_number = false;
+  // Each update gets one whole parameter, with the padding after it, which is zero. Not with kSharded.
+  bool whole_parameters = false;
 };
 
-// All parameters of one type in one flat tensor per shard; running states are in arenas of their own. Each parameter
+// All parameters of one type and group in one flat tensor per shard; running states are in arenas of their own. Each parameter
 // starts at a multiple of YOKE_BUFFER_ALIGNMENT.
 struct Arena {
   std::int32_t type = 0;
@@ -120,7 +126,8 @@ struct Arena {
   std::vector<std::size_t> members;    // positions of parameters
   std::vector<std::uint64_t> offsets;  // of the members, in elements
   bool is_running_state = false;       // whether the members are
-  // "parameters/f32", or "parameters/running/f32": the arena's tensor in a context; `what` is "parameters",
+  std::uint32_t group = 0;             // of the members
+  // "parameters/f32", "parameters/running/f32", or "parameters/group1/f32": the arena's tensor in a context; `what` is "parameters",
   // "gradients" or a state's name.
   std::string name(std::string_view what) const;
   TensorSpec spec() const { return {type, {element_count}}; }
@@ -133,7 +140,8 @@ struct StepMemory {
   std::uint64_t gradients = 0;
   std::uint64_t state = 0;
   std::uint64_t merge_buffer = 0;
-  std::uint64_t wire = 0;  // rounded gradients and their rounding errors
+  std::uint64_t wire = 0;    // rounded gradients and their rounding errors
+  std::uint64_t number = 0;  // sums of a StepNumber
 };
 
 // A part of one parameter's optimizer state, on one shard.
@@ -141,6 +149,27 @@ struct StatePiece {
   std::uint32_t shard = 0;
   BufferView view;
   std::uint64_t offset = 0;  // in the state, in bytes
+};
+
+// What the program of an update is about: `count` elements of a type on one shard, and their group.
+struct UpdateShape {
+  std::uint32_t shard = 0;
+  std::int32_t type = 0;
+  std::uint64_t count = 0;
+  std::uint32_t terms = 0;  // number of gradients that it adds up
+  std::uint32_t group = 0;
+};
+
+// A number over all gradients that updates read. Each shard sums up what it will update in pieces of
+// YOKE_BUFFER_ALIGNMENT bytes, and the owner combines all pieces in a fixed order. So the bits depend on the merged
+// gradients only, not on the placement, the buckets or the overlap, and all shards use the same number. The host does
+// not wait for it.
+struct StepNumber {
+  // Reads "gradient_0" to "gradient_<terms - 1>", as updates do, and writes "pieces": an f64 for each piece.
+  std::function<StepProgram(const UpdateShape& shape)> measure;
+  // Reads "pieces_<i>", those of whole arena arenas()[i], for each arena that is no running state; writes "number", an
+  // f64 scalar. Updates then read their argument "number".
+  std::function<StepProgram()> combine;
 };
 
 // What one training step does with the gradients of a group of shards. Set it up in the order of the members
@@ -151,12 +180,11 @@ struct StatePiece {
 // of set 1 are those of name_in().
 class StepPlan {
  public:
-  // The optimizer's program for `count` elements of a type on one shard: it updates "value" and the states,
+  // The optimizer's program for elements of one group and type on one shard: it updates "value" and the states,
   // which have their own names, with the sum of "gradient_0" to "gradient_<terms - 1>". All are flat tensors. Its
   // other arguments are tensors of the shard's context. With keep_last_step, it only reads "value" and the states,
   // and writes "next_value" and "next_<state>". Running states need none.
-  using UpdateOf = std::function<StepProgram(std::uint32_t shard, std::int32_t type, std::uint64_t count,
-                                             std::uint32_t terms)>;
+  using UpdateOf = std::function<StepProgram(const UpdateShape& shape)>;
 
   StepPlan() = default;
   // Lays out the memory without allocating it; kAuto may measure links, with temporary memory. Only the first `merging`
@@ -196,28 +224,31 @@ class StepPlan {
   }
   StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
-  void each_update(const std::function<void(std::uint32_t shard, std::int32_t type, std::uint64_t count,
-                                            std::uint32_t terms)>& visit) const;
+  void each_update(const std::function<void(const UpdateShape& shape)>& visit) const;
+  // Likewise for StepNumber::measure; none without StepOptions::has_number.
+  void each_measure(const std::function<void(const UpdateShape& shape)>& visit) const;
 
   // Calls `visit` with each program that link() will need to add up gradients or to update running states, once per
   // routine.
   void each_merge(const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const;
 
   // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called;
-  // kInvalidArgument, `update` is empty, or there are not as many tables as shards.
+  // kInvalidArgument, `update` is empty, there are not as many tables as shards, or `number` has functions other than
+  // StepOptions::has_number says.
   //
   // Allocates zeros. Without gradients, a single shard's program may update parameters and states itself.
   void allocate();
   void allocate_gradients();
   // `tables` has the symbols of each shard.
-  void link(const UpdateOf& update, std::span<const SymbolTable> tables);
+  void link(const UpdateOf& update, std::span<const SymbolTable> tables, const StepNumber& number = {});
 
   // Queues a step: merges the gradients, updates the parameters, and publishes them. The gradients are
   // undefined afterwards: compute new ones on all merging shards, or clear them, before the next step.
   void step(std::span<const SymbolTable> tables);
   // The parts of step(), for gradients that are computed in parts. Call both once per bucket and step:
   // merge_bucket() when all launches that write the bucket's gradients are queued, then update_bucket() when all
-  // launches that read its parameters are queued, too. Error kOutOfRange: there is no such bucket.
+  // launches that read its parameters are queued, too. With StepOptions::has_number, the last call queues all updates.
+  // Error kOutOfRange: there is no such bucket.
   void merge_bucket(std::size_t bucket);
   void update_bucket(std::size_t bucket, std::span<const SymbolTable> tables);
   // The same in two calls. After the first, the owner has the summed gradients, until update(), which throws
@@ -251,8 +282,10 @@ class StepPlan {
     std::size_t arena = 0;
     Slice range;
     LinkedCollective merge = {};
-    LinkedCollective collect = {};    // the rest of the sum, for the owner
-    std::vector<Renewal> renew = {};  // per set that is read
+    LinkedCollective collect = {};                // the rest of the sum, for the owner
+    LinkedCollective measure = {};                // after `merge`, with has_number
+    LinkedCollective measure_after_collect = {};  // instead, if `after_collect` is not empty
+    std::vector<Renewal> renew = {};              // per set that is read
   };
   // The part of a bucket that one shard updates.
   struct Part {
@@ -260,14 +293,20 @@ class StepPlan {
     Slice range;
   };
 
+  static constexpr const char* kNumber = "step/number";  // in the contexts of shards
+
   enum class Stage { kEmpty, kPlanned, kAllocated, kReady, kLinked };
   void require(Stage stage, const char* call) const;
   Bucket& bucket_at(std::size_t bucket, const char* call);
   void check_tables(std::span<const SymbolTable> tables) const;
+  void check_number(const StepNumber& number) const;
   void choose_merge(const StepOptions& options, bool needs_copies);
   bool packs(std::int32_t type) const { return wire_ == Wire::kBf16 && type == YOKE_TYPE_F32; }
   void lay_out(std::uint64_t bucket_byte_count);
   std::vector<Part> parts_of(const Bucket& bucket) const;
+  std::vector<Part> measured_parts_of(const Bucket& bucket) const;
+  bool measures_in_place(const Bucket& bucket, const Part& part) const;
+  UpdateShape shape_of(const Bucket& bucket, const Part& part, std::size_t terms) const;
   // The shards whose gradients an update of that shard's part adds up after `merge`.
   std::vector<std::uint32_t> terms_of(std::uint32_t shard) const;
   std::string part_name(std::string_view state, std::size_t bucket) const;
@@ -286,11 +325,13 @@ class StepPlan {
                        std::uint32_t from);
   Update link_update(const UpdateOf& update, std::span<const SymbolTable> tables, std::size_t bucket,
                      std::uint32_t from, const Part& part, std::span<const std::uint32_t> terms);
+  LinkedCollective link_measure(const StepNumber& number, const Bucket& bucket, bool after_collect);
+  void link_number(const StepNumber& number);
+  void allocate_number();
   void run_updates(const Renewal& renewal, std::vector<Update>& updates, std::span<const SymbolTable> tables);
   // The set that a step writes which reads set `from`.
   std::uint32_t set_after(std::uint32_t from) const { return set_count_ - 1 - from; }
   bool has_whole_state(std::uint32_t shard) const;
-  void finish_bucket();
 
   Stage stage_ = Stage::kEmpty;
   std::vector<Context> shards_;
@@ -307,6 +348,8 @@ class StepPlan {
   std::string merge_reason_;
   bool shares_parameters_ = false;
   bool overlaps_ = false;
+  bool has_number_ = false;
+  bool whole_parameters_ = false;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::uint32_t set_count_ = 1;
   std::uint32_t set_ = 0;
@@ -316,6 +359,7 @@ class StepPlan {
   std::shared_ptr<Collectives> group_;     // of the merging shards
   std::shared_ptr<Collectives> everyone_;  // of all shards
   std::unique_ptr<Collectives> idle_;      // of the owner and the shards that never compute gradients
+  LinkedCollective combine_;               // the number, and sends it to all shards that update
   std::vector<LinkedCollective> publish_;  // everything, per set
 };
 
