@@ -43,6 +43,10 @@ struct TrainOptions {
   double momentum = 0;
   double weight_decay = 0;  // as given, or the optimizer's default
   bool nesterov = false;
+  std::string clip;      // as typed; empty: off
+  double clip_norm = 0;  // 0: off
+  double clip_value = 0;
+  std::vector<std::string> no_decay;  // patterns of parameters' names
   Reduction reduction = Reduction::kMean;
   MergeStrategy merge = MergeStrategy::kAuto;
   Placement placement = Placement::kAuto;

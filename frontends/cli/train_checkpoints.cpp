@@ -16,6 +16,8 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"lr", shortest(options.learning_rate)},
       {"momentum", shortest(options.momentum)},
       {"weight-decay", shortest(options.weight_decay)},
+      {"no-decay", join(options.no_decay, ",")},
+      {"clip", options.clip},
       {"nesterov", options.nesterov ? "on" : "off"},
       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
       {"schedule", options.schedule},

@@ -10,6 +10,7 @@
 #include "global_options.h"
 #include "text.h"
 #include "train.h"
+#include "train_setup.h"
 
 namespace yoke::cli {
 namespace {
@@ -147,6 +148,7 @@ struct TypedOptions {
   std::optional<std::int64_t> keep;
   std::optional<std::int64_t> split;
   std::string drop;
+  std::string no_decay;
   std::string splits;
   std::string load;
   std::string config;        // only for --help: with_config() replaces it
@@ -191,9 +193,10 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");
   line.integer("steps", &typed.steps, {1, kMost}, "number of steps, instead of --epochs");
   constexpr double kTiny = 1e-38;  // smaller numbers are 0 as f32
-  line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad or lion", "NAME");
+  line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad, lion or lamb",
+            "NAME");
   line.number("lr", &typed.learning_rate, {.low = kTiny},
-              "learning rate, default 0.1; adam, adamw 0.001; rmsprop, adagrad 0.01; lion 0.0001");
+              "learning rate, default 0.1; adam, adamw, lamb 0.001; rmsprop, adagrad 0.01; lion 0.0001");
   line.text("schedule", &options.schedule,
             "learning rate over the steps: constant (default), linear, cosine, step, exponential or "
             "one-cycle, with "
@@ -202,6 +205,15 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
               "momentum of sgd or rmsprop, less than 1, default 0");
   line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
+  line.text("no-decay", &typed.no_decay,
+            "parameters without weight decay, by patterns of their names, separated by commas, such as "
+            "*bias,*norm*",
+            "PATTERNS");
+  line.text(
+      "clip", &options.clip,
+      "clip the merged gradient by the norm of all its elements, as 1.0 or norm:1.0, or each element to "
+      "a range, as value:0.5",
+      "LIMIT");
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
 }
 
@@ -286,6 +298,12 @@ void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
         "--momentum works with --optimizer sgd and rmsprop, not with " + name);
   check(!options.nesterov || name == "sgd", "--nesterov works with --optimizer sgd, not with " + name);
   check(!options.nesterov || options.momentum > 0, "--nesterov needs --momentum greater than 0");
+  parse_clipping(options);
+  if (!typed.no_decay.empty()) {
+    options.no_decay = split(typed.no_decay, ',');
+    check(std::find(options.no_decay.begin(), options.no_decay.end(), "") == options.no_decay.end(),
+          "--no-decay " + typed.no_decay + " has an empty pattern; separate patterns by single commas");
+  }
   const double rate = name == "sgd"                            ? 0.1
                       : name == "rmsprop" || name == "adagrad" ? 0.01
                       : name == "lion"                         ? 1e-4

@@ -171,6 +171,8 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
        {"schedule", options.schedule},
        {"momentum", options.momentum},
        {"weight_decay", options.weight_decay},
+       {"no_decay", options.no_decay},
+       {"clip", options.clip},
        {"nesterov", options.nesterov},
        {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
        {"merge", report.merge},

@@ -98,21 +98,6 @@ std::vector<Option> device_options(const TrainOptions& options,
   return all.value_or(std::vector<Option>());
 }
 
-namespace {
-
-Optimizer optimizer_of(const TrainOptions& options) {
-  const std::string& name = options.optimizer;
-  const double decay = options.weight_decay;
-  return name == "adam"      ? Optimizer(Adam{.weight_decay = decay})
-         : name == "adamw"   ? Optimizer(AdamW{.weight_decay = decay})
-         : name == "rmsprop" ? Optimizer(RmsProp{.momentum = options.momentum, .weight_decay = decay})
-         : name == "adagrad" ? Optimizer(Adagrad{.weight_decay = decay})
-         : name == "lion"    ? Optimizer(Lion{.weight_decay = decay})
-                             : Optimizer(Sgd{options.momentum, decay, options.nesterov});
-}
-
-}  // namespace
-
 DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
                                      std::shared_ptr<Runtime> runtime, std::vector<Option> device_options) {
   DataParallelOptions parallel;

@@ -27,6 +27,10 @@ std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options,
 std::vector<Option> device_options(const TrainOptions& options,
                                    const std::vector<std::shared_ptr<Backend>>& backends);
 
+// In train_optimizer.cpp. Parses --clip. Throws UsageError.
+void parse_clipping(TrainOptions& options);
+Optimizer optimizer_of(const TrainOptions& options);
+
 DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
                                      std::shared_ptr<Runtime> runtime, std::vector<Option> device_options);
 

@@ -90,7 +90,11 @@ INSTANTIATE_TEST_SUITE_P(
                  "--timeline and --save name the same file, a.json; give two different files"},
         BadUsage{{"--optimizer", "sdg"},
                  "--optimizer: no optimizer is named 'sdg'; the optimizers are sgd, adam, adamw, rmsprop, "
-                 "adagrad, lion"},
+                 "adagrad, lion, lamb"},
+        BadUsage{{"--clip", "0"}, "--clip 0 is not a limit greater than 0; use one such as 1.0, norm:1.0 or"},
+        BadUsage{{"--clip", "value:x"}, "--clip value:x is not a limit"},
+        BadUsage{{"--clip", "1.0x"}, "--clip 1.0x is not a limit"},
+        BadUsage{{"--no-decay", "a,,b"}, "--no-decay a,,b has an empty pattern"},
         BadUsage{{"--optimizer", "adam", "--momentum", "0.5"},
                  "--momentum works with --optimizer sgd and rmsprop, not with adam"},
         BadUsage{{"--optimizer", "rmsprop", "--nesterov"},

@@ -145,8 +145,35 @@ TEST(YokeTrain, EveryOptimizerOptionIsAccepted) {
   EXPECT_EQ(json_value(outcome.out, "reduction"), "\"sum\"");
 }
 
+// Weights that are clipped to almost nothing do not move; biases without decay do not shrink.
+TEST(YokeTrain, ClipsGradientsAndExemptsParametersFromDecay) {
+  const test::TemporaryFolder folder;
+  const auto saved = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train",  "--epochs", "1",      "--model",       "mlp:5",
+                                      "--seed", "3",        "--save", folder / "a.npz"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return load_npz(folder / "a.npz");
+  };
+  const auto start = saved({"--clip", "value:1e-60", "--lr", "1e-30"});
+  for (const char* shards : {"1", "2"}) {
+    for (const char* limit : {"1e-60", "norm:1e-60", "value:1e-60"}) {
+      const auto clipped = saved({"--clip", limit, "--shards", shards});
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        EXPECT_EQ(clipped[i].bytes, start[i].bytes) << limit << ", " << start[i].name;
+      }
+      const auto decayed = saved({"--clip", limit, "--weight-decay", "0.5", "--no-decay", "*bias"});
+      for (std::size_t i = 0; i < start.size(); ++i) {
+        EXPECT_EQ(decayed[i].bytes == start[i].bytes, start[i].name.ends_with("bias")) << start[i].name;
+      }
+    }
+    EXPECT_NE(saved({"--clip", "1e30", "--shards", shards})[0].bytes, start[0].bytes);
+  }
+}
+
 TEST(YokeTrain, EveryOptimizerLearnsWithItsDefaults) {
-  for (const std::string name : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lion"}) {
+  for (const std::string name : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lamb"}) {
     const auto outcome = run({"train", "--optimizer", name, "--json", "--shards", "2"});
     ASSERT_EQ(outcome.code, 0) << name << ": " << outcome.err;
     EXPECT_EQ(json_value(outcome.out, "optimizer"), "\"" + name + "\"");
