@@ -70,7 +70,9 @@ Optimizer clip_by_global_norm(const Optimizer& optimizer, double max_norm) {
     detail::fail("clip_by_global_norm: the optimizer '" + rule.name +
                  "' already has a number over all gradients; clip by one norm only");
   }
-  rule.term = [](const Tensor& gradient) { return square(cast(gradient, Type::kF64)); };
+  rule.term = [](const Tensor& gradient) {
+    return square(gradient.type() == Type::kF64 ? gradient : cast(gradient, Type::kF32));
+  };
   rule.number = [max_norm](const Tensor& total) {
     const Tensor ratio = max_norm / (sqrt(total) + 1e-6);
     return where(ratio >= 1.0, 1.0, ratio);  // NaN stays NaN
