@@ -29,6 +29,8 @@ constexpr Subcommand kSubcommands[] = {
     {"backends", "list the backends found, without loading them", yoke::cli::backends_command},
     {"check-plugin", "run the conformance kit on plugin files", yoke::cli::check_plugin_command},
     {"devices", "load every backend and test each of its devices", yoke::cli::devices_command},
+    {"generate", "write text with a model of characters that was trained", yoke::cli::generate_command},
+    {"predict", "use a model that was trained on other data", yoke::cli::predict_command},
     {"program", "check, print and run a file in yoke's program format", yoke::cli::program_command},
     {"replay", "run a recorded trace again, list it, or convert it for a viewer", yoke::cli::replay_command},
     {"train", "train a network on one or more shards", yoke::cli::train_command},

@@ -23,6 +23,8 @@ using Arguments = std::span<const std::string>;  // the words after the subcomma
 int backends_command(Arguments arguments);
 int check_plugin_command(Arguments arguments);
 int devices_command(Arguments arguments);
+int generate_command(Arguments arguments);
+int predict_command(Arguments arguments);
 int program_command(Arguments arguments);
 int replay_command(Arguments arguments);
 int train_command(Arguments arguments);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "preparation.h"
 #include "subcommands.h"
 
 namespace yoke::cli {
@@ -64,7 +65,9 @@ struct TrainOptions {
   std::int64_t save_every = 0;              // steps between checkpoints; 0: an epoch
   std::int64_t keep = 3;                    // checkpoints
   bool resume = false;
-  std::filesystem::path load;  // file or folder of checkpoints with the first parameters; empty: none
+  std::int64_t early_stopping = 0;  // evaluations without a lower loss; 0: off
+  std::filesystem::path report;     // a page with the results; empty: none
+  std::filesystem::path load;       // file or folder of checkpoints with the first parameters; empty: none
   bool strict = false;
   bool force = false;              // start although the memory does not suffice
   bool stop_on_nan = false;        // end at the first loss that is not finite
@@ -95,6 +98,7 @@ struct TrainData {
   double target_deviation = 1;  // of a regression: the unit of the labels
   std::uint64_t row_count = 0;  // of an image, in pixels; 0: not images
   std::uint64_t column_count = 0;
+  Preparation preparation = {};
   Feed feed = {};  // of a text: instead of train_inputs and train_labels
 
   std::uint64_t train_count() const {  // examples per epoch

@@ -4,10 +4,14 @@
 
 #include <yoke/runtime/error.h>
 
+#include <charconv>
+
 #include "text.h"
 
 namespace yoke::cli {
 namespace {
+
+constexpr const char* kLossNote = "validation-loss";
 
 // The options that decide what the parameters become, besides those in TrainerState.
 std::map<std::string, std::string> notes_of(const TrainOptions& options, const TrainData& data) {
@@ -24,6 +28,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"shuffle", options.shuffle ? "on" : "off"},
       {"lines", options.lines ? "on" : "off"},
       {"reproducible", std::to_string(options.reproducible)},
+      {"early-stopping", options.early_stopping != 0 ? "on" : "off"},
       {"task", data.is_regression ? "regression" : "classification"},
       {"label", options.label},
       {"split", options.splits.empty() ? "" : std::to_string(options.split)},
@@ -41,7 +46,10 @@ TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(optio
     return;
   }
   folder_.emplace(options.checkpoints, static_cast<std::uint32_t>(options.keep));
-  if (!options.resume && folder_->latest()) {
+  if (options.early_stopping != 0) {
+    best_folder_.emplace(options.checkpoints / kBestFolder, 1);
+  }
+  if (!options.resume && (folder_->latest() || (best_folder_ && best_folder_->latest()))) {
     throw Error(
         ErrorCode::kFailedPrecondition,
         options.checkpoints.string() +
@@ -51,7 +59,9 @@ TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(optio
 
 void TrainCheckpoints::read(const TrainData& data) {
   notes_ = notes_of(options_, data);
+  const std::string prepared = preparation_text(data.preparation);
   if (!folder_ || !folder_->latest()) {
+    notes_[kDataNote] = prepared;
     return;
   }
   const std::filesystem::path latest = *folder_->latest();
@@ -65,6 +75,13 @@ void TrainCheckpoints::read(const TrainData& data) {
                       "'; give the same options, or start from its parameters with "
                       "--load and another --save");
     }
+  }
+  notes_[kDataNote] = prepared;
+  const auto before = found_->notes.find(kDataNote);
+  if (before != found_->notes.end() && before->second != prepared) {
+    throw Error(ErrorCode::kInvalidArgument,
+                latest.string() + " is of a run on other data than " + data.name +
+                    "; give the same data, or start from its parameters with --load and another --save");
   }
 }
 
@@ -92,6 +109,28 @@ void TrainCheckpoints::save(Trainer& trainer) {
     folder_->save(trainer, notes_);
     saved_step_ = trainer.step_count();
   }
+}
+
+std::optional<TrainCheckpoints::Best> TrainCheckpoints::best() const {
+  if (!best_folder_ || !best_folder_->latest()) {
+    return std::nullopt;
+  }
+  const Checkpoint found = load_checkpoint_notes(*best_folder_->latest());
+  const auto note = found.notes.find(kLossNote);
+  Best best{.step = found.state.step};
+  const std::string text = note == found.notes.end() ? std::string() : note->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), best.loss);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw Error(ErrorCode::kDataLoss, best_folder_->latest()->string() + " has no note '" + kLossNote +
+                                          "' with a number; remove the folder to search for the best again");
+  }
+  return best;
+}
+
+void TrainCheckpoints::save_best(Trainer& trainer, double loss) {
+  std::map<std::string, std::string> notes = notes_;
+  notes[kLossNote] = shortest(loss);
+  best_folder_->save(trainer, notes);
 }
 
 }  // namespace yoke::cli

@@ -13,6 +13,11 @@
 
 namespace yoke::cli {
 
+// The note with the preparation of the data.
+inline constexpr const char* kDataNote = "data";
+// In the folder of checkpoints, with --early-stopping: the checkpoint with the lowest validation loss.
+inline constexpr const char* kBestFolder = "best";
+
 class TrainCheckpoints {
  public:
   // Opens the folder of --save, if one is given, and locks it. Throws Error: it has checkpoints, and --resume is
@@ -29,9 +34,18 @@ class TrainCheckpoints {
   // Does nothing if the latest checkpoint is of this step.
   void save(Trainer& trainer);
 
+  // With --early-stopping: the step and the validation loss of the best checkpoint, which has a folder of its own.
+  struct Best {
+    std::int64_t step = 0;
+    double loss = 0;
+  };
+  std::optional<Best> best() const;
+  void save_best(Trainer& trainer, double loss);
+
  private:
   const TrainOptions& options_;
   std::optional<CheckpointFolder> folder_;
+  std::optional<CheckpointFolder> best_folder_;
   std::optional<Checkpoint> found_;
   std::map<std::string, std::string> notes_;  // the options that decide the results
   std::optional<std::int64_t> saved_step_;

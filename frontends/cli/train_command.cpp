@@ -2,6 +2,7 @@
 // frontends/cli/train_command.cpp: yoke train: one call of data_parallel, with progress and reports.
 #include <yoke/data_parallel.h>
 #include <yoke/npz.h>
+#include <yoke/output_file.h>
 #include <yoke/shuffle.h>
 
 #include <algorithm>
@@ -22,6 +23,7 @@
 #include "train.h"
 #include "train_checkpoints.h"
 #include "train_memory.h"
+#include "train_page.h"
 #include "train_report.h"
 #include "train_run.h"
 #include "train_setup.h"
@@ -29,16 +31,6 @@
 
 namespace yoke::cli {
 namespace {
-
-void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends) {
-  for (const auto& backend : backends) {
-    if (backend->name() == "null") {
-      std::cerr
-          << "yoke: warning: the backend 'null' computes nothing, so no number of this run is a result\n";
-      return;
-    }
-  }
-}
 
 RuntimeOptions run_options(const TrainOptions& options, const std::shared_ptr<Timeline>& timeline) {
   RuntimeOptions given = runtime_options();
@@ -58,6 +50,9 @@ int train(TrainOptions* options, Arguments words) {
   if (!options->save.empty()) {
     check_can_save(options->save);
   }
+  if (!options->report.empty()) {
+    check_can_save(options->report);
+  }
   TrainCheckpoints checkpoints(*options);
   const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
   TimelineEnd timeline_end(timeline.get());
@@ -65,6 +60,9 @@ int train(TrainOptions* options, Arguments words) {
   const auto backends = load_backends(*options, *runtime);
   std::vector<Option> for_devices = device_options(*options, backends);
   warn_of_null(backends);
+  for (const auto& backend : backends) {
+    report.plugins.push_back(backend->name() + " " + backend->version());
+  }
   std::ostream& out = options->json ? std::cerr : std::cout;
   TrainData data;
   {
@@ -79,7 +77,7 @@ int train(TrainOptions* options, Arguments words) {
       options->backend.find_first_of(":,") == std::string::npos) {
     choose_shards(*options, data, *runtime, *backends.front(), for_devices);
   }
-  const nn::Module model = make_model(*options, data);
+  const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count);
   checkpoints.read(data);
   if (checkpoints.is_on()) {
     write_config(options->checkpoints / "config.toml", words, {"save", "resume", "json"});
@@ -116,8 +114,15 @@ int train(TrainOptions* options, Arguments words) {
   out << time_text(report) << std::endl
       << fallback_text(report) << (timeline_error ? std::string() : timeline_text(timeline.get()))
       << std::flush;
+  const std::string json = json_of(*options, data, report, timeline.get());
   if (options->json) {
-    std::cout << json_of(*options, data, report, timeline.get()) << std::endl;
+    std::cout << json << std::endl;
+  }
+  if (!options->report.empty()) {
+    OutputFile page(options->report);
+    page.stream() << train_page(data, report, json);
+    page.commit();
+    out << "report: " << options->report.string() << std::endl;
   }
   if (timeline_error) {
     throw *timeline_error;

@@ -31,7 +31,9 @@ TrainData half_moons(TrainOptions& options) {
           .train_labels = train.labels,
           .test_inputs = test.points,
           .test_labels = test.labels,
-          .class_count = 2};
+          .class_count = 2,
+          .preparation = {
+              .output_count = 2, .means = {0, 0}, .deviations = {1, 1}, .columns = {"0", "1"}, .label = "2"}};
 }
 
 TrainData image_files(TrainOptions& options) {
@@ -53,7 +55,13 @@ TrainData image_files(TrainOptions& options) {
           .test_labels = images.test_labels,
           .class_count = images.class_count,
           .row_count = images.row_count,
-          .column_count = images.column_count};
+          .column_count = images.column_count,
+          .preparation = {.kind = DataKind::kImages,
+                          .output_count = images.class_count,
+                          .means = {images.mean},
+                          .deviations = {images.deviation},
+                          .row_count = images.row_count,
+                          .column_count = images.column_count}};
 }
 
 datasets::Task task_of(const TrainOptions& options, const datasets::Table& table) {
@@ -67,9 +75,7 @@ TrainData table_file(TrainOptions& options) {
   }
   options.batch = options.batch == 0 ? 32 : options.batch;
   options.epochs = options.epochs == 0 ? 40 : options.epochs;
-  const std::string ending = options.data.extension().string();
-  const datasets::Table table = ending == ".csv" ? datasets::read_csv(options.data, options.label)
-                                                 : datasets::read_columns(options.data, options.label);
+  const datasets::Table table = read_table(options.data, options.label);
   std::vector<std::size_t> without;
   for (const std::string& name : options.drop) {
     without.push_back(datasets::column_of(table, name));
@@ -93,20 +99,24 @@ TrainData table_file(TrainOptions& options) {
           .test_labels = made.test_targets,
           .class_count = is_regression ? 1 : made.class_count,
           .is_regression = is_regression,
-          .target_deviation = made.target_deviation};
+          .target_deviation = made.target_deviation,
+          .preparation = {.output_count = is_regression ? 1 : made.class_count,
+                          .is_regression = is_regression,
+                          .means = made.means,
+                          .deviations = made.deviations,
+                          .columns = made.features,
+                          .label = table.names[table.label],
+                          .classes = table.label_names,
+                          .target_mean = made.target_mean,
+                          .target_deviation = made.target_deviation}};
 }
 
 bool is_text(const TrainOptions& options) {
   return !options.model.empty() && model_kind(options.model) == ModelKind::kText;
 }
 
-// By the name: an IDX file, or a compressed one, is not a table.
 bool is_table(const TrainOptions& options) {
-  if (is_text(options)) {
-    return false;
-  }
-  const std::string ending = options.data.extension().string();
-  return ending == ".csv" || ending == ".txt" || ending == ".tsv" || ending == ".dat" || ending == ".data";
+  return !is_text(options) && is_table_file(options.data);
 }
 
 void check_table_options(const TrainOptions& options) {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_options.cpp: parses and checks the options of yoke train.
 #include <yoke/data_parallel.h>
-#include <yoke/models.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "command_line.h"
 #include "global_options.h"
@@ -17,7 +15,6 @@ namespace {
 
 constexpr std::int64_t kMost = 1'000'000'000;
 constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 62) - kMaxShards - 1;
-constexpr std::uint64_t kMaxLayerWidth = 1'000'000;
 
 void check(bool valid, const std::string& message) {
   if (!valid) {
@@ -87,45 +84,6 @@ void parse_row_weights(const std::string& text, TrainOptions& options) {
         "--row-weights cannot be used with --reproducible, which needs equal parts of a batch");
 }
 
-}  // namespace
-
-ModelKind model_kind(const std::string& model) {
-  if (model == "lenet" || model == "resnet18") {
-    return ModelKind::kImages;
-  }
-  if (models::is_text_model(model)) {
-    by_name("--model", model, [](const std::string& name) { return models::text_model(name, 2); });
-    return ModelKind::kText;
-  }
-  return ModelKind::kMlp;
-}
-
-std::vector<std::uint64_t> parse_model(const std::string& model) {
-  constexpr std::string_view kKind = "mlp:";
-  const UsageError invalid(
-      "--model takes lenet, resnet18, char-bigram, char-mlp, char-lstm, gpt, or mlp: and the widths of the "
-      "hidden layers, 1 to " +
-      grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'");
-  if (model_kind(model) != ModelKind::kMlp) {
-    return {};
-  }
-  if (!model.starts_with(kKind)) {
-    throw invalid;
-  }
-  std::vector<std::uint64_t> widths;
-  for (const std::string& part : split(std::string_view(model).substr(kKind.size()), '-')) {
-    std::uint64_t width = 0;
-    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), width);
-    if (error != std::errc() || end != part.data() + part.size() || width < 1 || width > kMaxLayerWidth) {
-      throw invalid;
-    }
-    widths.push_back(width);
-  }
-  return widths;
-}
-
-namespace {
-
 // Options that are converted, or receive their defaults, after parsing.
 struct TypedOptions {
   std::string data;
@@ -146,6 +104,8 @@ struct TypedOptions {
   std::optional<std::int64_t> steps;
   std::optional<std::int64_t> save_every;
   std::optional<std::int64_t> keep;
+  std::optional<std::int64_t> early_stopping;
+  std::string report;
   std::optional<std::int64_t> split;
   std::string drop;
   std::string no_decay;
@@ -264,6 +224,13 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.integer("save-every", &typed.save_every, {1, kMost}, "steps between checkpoints, default one epoch");
   line.integer("keep", &typed.keep, {1, kMost}, "number of checkpoints to keep, default 3");
   line.flag("resume", &options.resume, "continue from the latest checkpoint in --save DIR, if it has one");
+  line.integer("early-stopping", &typed.early_stopping, {1, kMost},
+               "end when the test loss has not improved in this many epochs; --save then saves the best "
+               "parameters, a folder of checkpoints in its folder 'best'");
+  line.text(
+      "report", &typed.report,
+      "write a page with curves of the losses, metrics, learning rate and throughput to this .html file",
+      "FILE");
   line.text("load", &typed.load,
             "start with the parameters in this .npz or .safetensors file, or folder of checkpoints",
             "FILE_OR_DIR");
@@ -351,6 +318,11 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
         "--task takes regression or classification, not '" + options.task + "'");
   options.save_every = typed.save_every.value_or(0);
   options.keep = typed.keep.value_or(options.keep);
+  options.early_stopping = typed.early_stopping.value_or(0);
+  options.report = typed.report;
+  const std::string ending = options.report.extension().string();
+  check(options.report.empty() || ending == ".html" || ending == ".htm",
+        "--report takes a file that ends in .html, not '" + typed.report + "'");
   options.steps = typed.steps.value_or(0);
   options.split = typed.split.value_or(0);
   options.splits = typed.splits;

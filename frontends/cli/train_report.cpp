@@ -108,7 +108,8 @@ Json memory_json(const TrainReport& report) {
 Json history_json(const TrainReport& report) {
   Json rows = Json::array();
   for (const EpochReport& epoch : report.epochs) {
-    rows.push_back({{"train_loss", epoch.train_loss},
+    rows.push_back({{"step", epoch.step},
+                    {"train_loss", epoch.train_loss},
                     {"test_loss", epoch.test_loss},
                     {"test_accuracy", epoch.test_accuracy},
                     {"rmse", epoch.rmse},
@@ -157,6 +158,8 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
   return json_text(
       {{"backend", options.backend},
+       {"version", YOKE_VERSION},
+       {"plugins", report.plugins},
        {"devices", report.devices},
        {"shards", report.shards},
        {"data", data.name},
@@ -189,6 +192,10 @@ std::string json_of(const TrainOptions& options, const TrainData& data, const Tr
        {"lost_shards", lost_shards_json(report)},
        {"stopped", report.stopped},
        {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
+       {"early_stopping", options.early_stopping},
+       {"stopped_early", report.stopped_early},
+       {"best_step", report.best_step != 0 ? Json(report.best_step) : Json(nullptr)},
+       {"best_validation_loss", report.best_step != 0 ? Json(report.best_loss) : Json(nullptr)},
        {"train_loss", last.train_loss},
        {"test_loss", last.test_loss},
        {"test_accuracy", last.test_accuracy},

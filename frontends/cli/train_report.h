@@ -16,7 +16,16 @@
 
 namespace yoke::cli {
 
+// The mean since the point before, for --report.
+struct CurvePoint {
+  std::int64_t step = 0;
+  double loss = 0;
+  double learning_rate = 0;
+  double examples_per_second = 0;
+};
+
 struct EpochReport {
+  std::int64_t step = 0;  // at its end
   double train_loss = std::numeric_limits<double>::quiet_NaN();
   double test_loss = std::numeric_limits<double>::quiet_NaN();
   double test_accuracy = std::numeric_limits<double>::quiet_NaN();
@@ -42,6 +51,11 @@ struct TrainReport {
   std::optional<std::int64_t> first_bad_step;  // from 1, with an infinite or nan loss
   std::vector<MemoryNeed> memory;              // per device
   std::optional<std::int64_t> resumed_step;    // steps that an earlier run had done
+  bool stopped_early = false;                  // by --early-stopping
+  std::int64_t best_step = 0;                  // with the lowest validation loss; 0: not known
+  double best_loss = 0;
+  std::vector<CurvePoint> curve;     // with --report
+  std::vector<std::string> plugins;  // "cc 0.1.0"
   bool saved = false;
   std::string save_error;                // why saving failed
   std::vector<FallbackCount> fallbacks;  // programs that ran on another backend

@@ -47,7 +47,8 @@ TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn:
       timeline_(timeline),
       checkpoints_(checkpoints),
       stop_(*stop),
-      watch_(options) {}
+      watch_(options),
+      early_(options, checkpoints) {}
 
 void TrainRun::check_set_up() const {
   if (!is_set_up_ && StopRequest::has_signal()) {
@@ -89,7 +90,14 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   if (options_.stop_on_nan) {
     watch_.before_training(trainer);
   }
-  while (!is_at_end(trainer) && !report_->stopped) {
+  early_.start(trainer);
+  if (report_->resumed_step && options_.early_stopping != 0 &&
+      (trainer.step_count() % trainer.steps_per_epoch() == 0 || is_at_end(trainer))) {
+    EpochReport last;  // the run may have been killed between the checkpoint and its evaluation
+    evaluate(trainer, evaluation, progress, last);
+    stop_early(trainer, progress, last.test_loss);
+  }
+  while (!is_at_end(trainer) && !report_->stopped && !report_->stopped_early) {
     run_epoch(trainer, evaluation, progress, trainer.step_count() / trainer.steps_per_epoch() + 1);
   }
   if (report_->epochs.empty()) {  // the run had ended before
@@ -99,6 +107,8 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
     save(trainer, progress);
   }
   report_->steps = trainer.step_count();
+  report_->best_step = early_.best_step();
+  report_->best_loss = early_.best_loss();
   report_->lost_shards = trainer.lost_shards();
   report_->first_bad_step = watch_.bad_step();
 }
@@ -130,27 +140,33 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   EpochReport report;
   loss_sum_ = 0;
   loss_steps_ = epoch_steps_ = 0;
+  curve_sum_ = 0;
+  curve_steps_ = 0;
+  curve_time_ = std::chrono::steady_clock::now();
   progress.begin_epoch(epoch);
   double seconds = 0;
+  bool is_whole = false;
   const double saved_before = report_->save_seconds;
   {
     const Timed timed(&seconds);
-    const bool whole = trainer.run_epoch([&](std::int64_t step) {
+    is_whole = trainer.run_epoch([&](std::int64_t step) {
       ++epoch_steps_;
       if (options_.stop_on_nan && !watch_.after_step(trainer)) {
         return false;
       }
       watch_.look_sometimes(trainer, progress);
       progress.step_done(step);
+      add_to_curve(trainer, progress);
       if (checkpoints_->is_due(trainer)) {
         save_checkpoint(trainer);
         if (!report_->save_error.empty() && !std::exchange(save_warned_, true)) {
           progress.warn(report_->save_error);
         }
+        curve_time_ = std::chrono::steady_clock::now();
       }
       return !stop_.made() && !is_at_end(trainer);
     });
-    report_->stopped = stop_.made() || (!whole && !is_at_end(trainer));
+    report_->stopped = stop_.made() || (!is_whole && !is_at_end(trainer));
     report.train_loss = loss_so_far(trainer, progress);
     trainer.wait();
   }
@@ -177,11 +193,57 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   evaluate(trainer, evaluation, progress, report);
   report_->epochs.push_back(report);
   progress.line(epoch_text(epoch, options_.epochs, report));
+  if (is_whole || is_at_end(trainer)) {  // not where a signal stopped it: the run may go on later
+    stop_early(trainer, progress, report.test_loss);
+  }
+}
+
+void TrainRun::stop_early(Trainer& trainer, Progress& progress, double loss) {
+  if (options_.early_stopping == 0) {
+    return;
+  }
+  const auto keep = [&] { early_.evaluated(trainer, loss); };
+  if (checkpoints_->is_on()) {
+    const Timed timed(&report_->save_seconds);
+    save(keep);
+  } else {
+    keep();
+  }
+  report_->stopped_early = early_.is_over(trainer);
+  if (report_->stopped_early) {
+    progress.line("the test loss has not improved in " + std::to_string(options_.early_stopping) +
+                  (options_.early_stopping == 1 ? " epoch" : " epochs") +
+                  (early_.has_best() ? "; the best was " + fixed(early_.best_loss(), 4) + " after step " +
+                                           std::to_string(early_.best_step())
+                                     : std::string()));
+  }
+}
+
+// Waits for the losses, about 200 times in a run.
+void TrainRun::add_to_curve(Trainer& trainer, Progress& progress) {
+  constexpr std::int64_t kPoints = 200;
+  const std::int64_t every = std::max<std::int64_t>(1, total_steps(options_, data_) / kPoints);
+  if (options_.report.empty() || trainer.step_count() % every != 0) {
+    return;
+  }
+  loss_so_far(trainer, progress);
+  const auto now = std::chrono::steady_clock::now();
+  const auto steps = static_cast<double>(loss_steps_ - curve_steps_);
+  const std::chrono::duration<double> seconds = now - curve_time_;
+  report_->curve.push_back(
+      {.step = trainer.step_count(),
+       .loss = (loss_sum_ - curve_sum_) / steps,
+       .learning_rate = trainer.learning_rate_value(),
+       .examples_per_second = steps * static_cast<double>(options_.batch) / seconds.count()});
+  curve_sum_ = loss_sum_;
+  curve_steps_ = loss_steps_;
+  curve_time_ = now;
 }
 
 void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report) {
   const Timed timed(&report_->evaluation_seconds);
   const std::vector<double> metrics = evaluation.run();
+  report.step = trainer.step_count();
   report.test_loss = metrics.at(0);
   if (data_.is_regression) {
     report.rmse = std::sqrt(report.test_loss) * data_.target_deviation;
@@ -215,9 +277,13 @@ void TrainRun::save(Trainer& trainer, Progress& progress) {
       progress.line("saved checkpoints to " + options_.checkpoints.string());
     }
   } else if (!options_.save.empty()) {
-    save([&] { trainer.save_params(options_.save); });
+    const bool is_best = early_.restore_best(trainer);
+    save([&] {
+      is_best ? save_params(options_.save, trainer.owner_params()) : trainer.save_params(options_.save);
+    });
     if (report_->saved) {
-      progress.line("saved the parameters to " + options_.save.string());
+      progress.line((is_best ? "saved the best parameters to " : "saved the parameters to ") +
+                    options_.save.string());
     }
   }
 }

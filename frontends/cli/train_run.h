@@ -5,6 +5,7 @@
 #include <yoke/data_parallel.h>
 #include <yoke/nn.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
@@ -13,6 +14,7 @@
 #include "timeline.h"
 #include "train.h"
 #include "train_checkpoints.h"
+#include "train_early.h"
 #include "train_memory.h"
 #include "train_progress.h"
 #include "train_report.h"
@@ -36,6 +38,8 @@ class TrainRun {
   void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
   void stop_at_bad_step(Trainer& trainer, Progress& progress);
   void evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report);
+  void stop_early(Trainer& trainer, Progress& progress, double loss);
+  void add_to_curve(Trainer& trainer, Progress& progress);
   bool is_at_end(const Trainer& trainer) const;
   void save(Trainer& trainer, Progress& progress);
   void save_checkpoint(Trainer& trainer);
@@ -51,10 +55,15 @@ class TrainRun {
   StopRequest& stop_;
   bool is_set_up_ = false;
   LossWatch watch_;
+  EarlyStopping early_;
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_
   std::int64_t epoch_steps_ = 0;  // done in this epoch
   bool save_warned_ = false;
+  // The last point of the curve in this epoch.
+  std::int64_t curve_steps_ = 0;
+  double curve_sum_ = 0;
+  std::chrono::steady_clock::time_point curve_time_;
 };
 
 }  // namespace yoke::cli

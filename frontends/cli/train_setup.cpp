@@ -6,6 +6,8 @@
 #include <yoke/models.h>
 #include <yoke/schedules.h>
 
+#include <charconv>
+#include <iostream>
 #include <utility>
 
 #include "command_line.h"
@@ -13,24 +15,67 @@
 
 namespace yoke::cli {
 
-nn::Module make_model(const TrainOptions& options, const TrainData& data) {
-  if (model_kind(options.model) == ModelKind::kText) {
-    return models::text_model(options.model, data.class_count).module;
+namespace {
+constexpr std::uint64_t kMaxLayerWidth = 1'000'000;
+}
+
+ModelKind model_kind(const std::string& model) {
+  if (model == "lenet" || model == "resnet18") {
+    return ModelKind::kImages;
   }
-  if (model_kind(options.model) == ModelKind::kImages) {
-    const nn::Module pixels =
-        nn::function([rows = data.row_count, columns = data.column_count](const Tensor& x) {
-          return reshape(x, {x.dims()[0], rows, columns, 1});
-        });
-    return nn::sequential(pixels, options.model == "lenet" ? models::lenet(data.class_count)
-                                                           : models::resnet18(data.class_count));
+  if (models::is_text_model(model)) {
+    try {
+      (void)models::text_model(model, 2);
+    } catch (const Error& error) {
+      throw UsageError(std::string("--model: ") + error.what());
+    }
+    return ModelKind::kText;
+  }
+  return ModelKind::kMlp;
+}
+
+std::vector<std::uint64_t> parse_model(const std::string& model) {
+  constexpr std::string_view kKind = "mlp:";
+  const UsageError invalid(
+      "--model takes lenet, resnet18, char-bigram, char-mlp, char-lstm, gpt, or mlp: and the widths of the "
+      "hidden layers, 1 to " +
+      grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'");
+  if (model_kind(model) != ModelKind::kMlp) {
+    return {};
+  }
+  if (!model.starts_with(kKind)) {
+    throw invalid;
+  }
+  std::vector<std::uint64_t> widths;
+  for (const std::string& part : split(std::string_view(model).substr(kKind.size()), '-')) {
+    std::uint64_t width = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), width);
+    if (error != std::errc() || end != part.data() + part.size() || width < 1 || width > kMaxLayerWidth) {
+      throw invalid;
+    }
+    widths.push_back(width);
+  }
+  return widths;
+}
+
+nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
+                      std::uint64_t column_count) {
+  if (model_kind(model) == ModelKind::kText) {
+    return models::text_model(model, output_count).module;
+  }
+  if (model_kind(model) == ModelKind::kImages) {
+    const nn::Module pixels = nn::function([row_count, column_count](const Tensor& x) {
+      return reshape(x, {x.dims()[0], row_count, column_count, 1});
+    });
+    return nn::sequential(pixels,
+                          model == "lenet" ? models::lenet(output_count) : models::resnet18(output_count));
   }
   std::vector<nn::Module> layers;
-  for (const std::uint64_t width : options.hidden) {
+  for (const std::uint64_t width : parse_model(model)) {
     layers.push_back(nn::linear(width));
     layers.push_back(nn::relu());
   }
-  layers.push_back(nn::linear(data.class_count));
+  layers.push_back(nn::linear(output_count));
   return nn::sequential(std::move(layers));
 }
 
@@ -60,6 +105,18 @@ Tensor rate_of(const TrainOptions& options, const TrainData& data) {
                                         : learning_rate(schedule);
 }
 
+}  // namespace
+
+void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends) {
+  for (const auto& backend : backends) {
+    if (backend->name() == "null") {
+      std::cerr
+          << "yoke: warning: the backend 'null' computes nothing, so no number of this run is a result\n";
+      return;
+    }
+  }
+}
+
 std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts) {
   try {
     return backend.parse_options(texts);
@@ -67,8 +124,6 @@ std::vector<Option> parse_options(const Backend& backend, const std::vector<std:
     throw UsageError(std::string("--option: ") + error.what());
   }
 }
-
-}  // namespace
 
 std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime) {
   std::vector<std::shared_ptr<Backend>> backends;

@@ -13,7 +13,9 @@
 
 namespace yoke::cli {
 
-nn::Module make_model(const TrainOptions& options, const TrainData& data);
+// The model by its name; `row_count` and `column_count` are those of images. Throws UsageError for an unknown name.
+nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
+                      std::uint64_t column_count);
 
 // The loss of one batch; always a mean.
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels);
@@ -23,6 +25,11 @@ std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, cons
 // Loads the backends. Throws Error.
 std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime);
 
+// Prints a warning if the backend 'null' is among them.
+void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends);
+
+// Throws UsageError.
+std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts);
 // Parses the device options with the backends' schemas. Throws UsageError.
 std::vector<Option> device_options(const TrainOptions& options,
                                    const std::vector<std::shared_ptr<Backend>>& backends);

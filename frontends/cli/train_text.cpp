@@ -112,6 +112,10 @@ TrainData text_file(TrainOptions& options) {
   data.test_inputs = test.inputs;
   data.test_labels = test.targets;
   data.class_count = text.alphabet.size();
+  data.preparation = {.kind = DataKind::kText,
+                      .output_count = text.alphabet.size(),
+                      .is_lines = options.lines,
+                      .alphabet = text.alphabet};
   return data;
 }
 

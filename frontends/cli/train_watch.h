@@ -18,6 +18,9 @@ namespace yoke::cli {
 
 class LossWatch {
  public:
+  using Values = std::vector<std::vector<std::byte>>;  // per parameter
+  static Values values_of(Trainer& trainer);
+
   explicit LossWatch(const TrainOptions& options) : options_(options) {}
 
   // Prints a warning the first time that `loss`, a mean over recent steps or the test data, is not finite.
@@ -39,9 +42,6 @@ class LossWatch {
   std::string bad_step_text(Trainer& trainer) const;  // "step 37 (epoch 2)"
 
  private:
-  using Values = std::vector<std::vector<std::byte>>;  // per parameter
-  static Values values_of(Trainer& trainer);
-
   const TrainOptions& options_;
   std::optional<std::int64_t> bad_step_;
   bool said_ = false;

@@ -143,6 +143,9 @@ const Known* find_model(std::string_view name) {
   return nullptr;
 }
 
+constexpr std::uint64_t kMostOthers = 65'536;
+constexpr std::uint64_t kMostLayers = 1000;
+
 // "layers=4,heads=4" over the defaults.
 Numbers parse(std::string_view name, const Known& model) {
   Numbers numbers = model.defaults;
@@ -160,13 +163,14 @@ Numbers parse(std::string_view name, const Known& model) {
     std::uint64_t number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (found == numbers.end() || error != std::errc() || end != text.data() + text.size() || number < 1 ||
-        number > 65'536) {
+        number > (found->first == "layers" ? kMostLayers : kMostOthers)) {
       std::string options;
       for (const auto& [option, value] : model.defaults) {
         options += (options.empty() ? "" : ",") + option + "=" + std::to_string(value);
       }
       detail::fail("model '" + std::string(name) + "': '" + std::string(part) + "' is not an option; use " +
-                   std::string(model.name) + ":" + options + ", with numbers from 1 to 65536");
+                   std::string(model.name) + ":" + options +
+                   ", with numbers from 1 to 65536, at most 1000 layers");
     }
     found->second = number;
   }

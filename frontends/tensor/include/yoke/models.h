@@ -54,7 +54,7 @@ struct TextModel {
   bool predicts_last = false;  // only the symbol after the last one
 };
 bool is_text_model(std::string_view name);
-// Error kInvalidArgument: the name or an option is unknown (the message lists them), or a number is not 1 to 65,536.
+// Error kInvalidArgument: an option is unknown (the message lists them), or not 1 to 65,536 (layers: 1,000).
 TextModel text_model(std::string_view name, std::uint64_t symbol_count);
 
 }  // namespace yoke::models

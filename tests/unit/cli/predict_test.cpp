@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/predict_test.cpp: yoke predict prepares data as the training did, and refuses what does not fit.
+#include <gmock/gmock.h>
+#include <yoke/npz.h>
+#include <zlib.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::run;
+using test::TemporaryFolder;
+using test::write_file;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Json json_of(const std::vector<std::string>& words) {
+  const auto outcome = run(joined(words, {"--json"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return Json::parse(outcome.out, nullptr, false);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+// Rows `begin` to `end` - 1 of tables with a regression, in the order of the columns that is asked for.
+std::string regression(int begin, int end) {
+  std::string text = "a,b,y\n";
+  for (int i = begin; i < end; ++i) {
+    text += std::to_string(i % 17) + "," + std::to_string(1000 + i % 23) + "," +
+            std::to_string(100 + 20 * (i % 17) - 10 * (i % 23)) + "\n";
+  }
+  return text;
+}
+
+std::string classes(int begin, int end) {
+  std::string text = "x,y,kind\n";
+  for (int i = begin; i < end; ++i) {
+    text += std::to_string(i % 7) + "," + std::to_string(i % 11) + "," +
+            (i % 7 > 3 ? "\"very, high\"" : "low") + "\n";
+  }
+  return text;
+}
+
+// A file of one split, whose test rows are the last tenth.
+std::string in_order(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    text += std::to_string(i) + " ";
+  }
+  return text + "\n";
+}
+
+// The folder of checkpoints is "run"; test rows are written apart.
+class YokePredict : public ::testing::Test {
+ protected:
+  Json train_table(const std::string& all, int count) {
+    write_file(folder_ / "all.csv", all);
+    write_file(folder_ / "split.txt", in_order(count));
+    return json_of({"train", "--data", folder_ / "all.csv", "--splits", folder_ / "split.txt", "--save",
+                    folder_ / "run", "--optimizer", "adam", "--lr", "0.01", "--epochs", "10"});
+  }
+  std::vector<std::string> predict(const std::string& data) const {
+    return {"predict", "--from", folder_ / "run", "--data", folder_ / data};
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(YokePredict, RegressionHasTheRmseOfTheTraining) {
+  const Json trained = train_table(regression(0, 300), 300);
+  write_file(folder_ / "test.csv", regression(270, 300));
+  const Json predicted = json_of(joined(predict("test.csv"), {"--out", folder_ / "p.npy"}));
+  EXPECT_EQ(predicted["predictions"], 30);
+  EXPECT_NEAR(predicted["rmse"].get<double>(), trained["rmse"].get<double>(), 1e-3);
+  EXPECT_NEAR(predicted["loss"].get<double>(), trained["validation_loss"].get<double>(), 1e-5);
+  EXPECT_TRUE(predicted["accuracy"].is_null());
+  EXPECT_EQ(predicted["step"], 90);
+  // Without labels, and with the columns in another order.
+  write_file(folder_ / "bare.csv", "b,a\n1003,5\n1022,0\n");
+  const auto bare = run(predict("bare.csv"));
+  ASSERT_EQ(bare.code, 0) << bare.err;
+  const auto lines = lines_of(bare.out);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_EQ(lines[0], "prediction");
+  EXPECT_GT(std::stod(lines[1]), std::stod(lines[2]) + 100);  // 170 and -120
+  EXPECT_THAT(bare.err, AllOf(HasSubstr("mlp:50 after step 90: 2 predictions"), Not(HasSubstr("rmse"))));
+  EXPECT_EQ(load_npy(folder_ / "p.npy").dims, (std::vector<std::uint64_t>{30}));
+}
+
+TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
+  const Json trained = train_table(classes(0, 300), 300);
+  write_file(folder_ / "test.csv", classes(270, 300));
+  const Json predicted = json_of(joined(predict("test.csv"), {"--out", folder_ / "p.csv"}));
+  EXPECT_NEAR(predicted["accuracy"].get<double>(), trained["validation_accuracy"].get<double>(), 1e-9);
+  EXPECT_NEAR(predicted["loss"].get<double>(), trained["validation_loss"].get<double>(), 1e-5);
+  EXPECT_TRUE(predicted["rmse"].is_null());
+  const auto lines = lines_of(test::read_whole(folder_ / "p.csv"));
+  ASSERT_EQ(lines.size(), 31U);
+  EXPECT_EQ(lines[0], "prediction,probability");
+  EXPECT_THAT(lines[1], StartsWith(270 % 7 > 3 ? "\"very, high\",0." : "low,0."));
+  ASSERT_EQ(run(joined(predict("test.csv"), {"--out", folder_ / "p.npy"})).code, 0);
+  const NamedArray all = load_npy(folder_ / "p.npy");
+  EXPECT_EQ(all.dims, (std::vector<std::uint64_t>{30, 2}));
+  const auto values = test::values_of<float>(all.bytes);
+  EXPECT_NEAR(values[0] + values[1], 1, 1e-6);
+  EXPECT_NEAR(std::max(values[0], values[1]), std::stod(lines[1].substr(lines[1].rfind(',') + 1)), 1e-6);
+
+  write_file(folder_ / "other.csv", "x,y,kind\n1,2,medium\n3,4,low\n");
+  EXPECT_THAT(run(predict("other.csv")).err,
+              HasSubstr("other.csv, line 2, column 'kind': the training has no "
+                        "class 'medium'"));
+  write_file(folder_ / "less.csv", "x,z\n1,2\n");
+  EXPECT_THAT(run(predict("less.csv")).err, HasSubstr("less.csv has no column 'y'; it has 'x', 'z'"));
+}
+
+TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {
+  std::string pixels;
+  std::vector<std::uint8_t> labels;
+  for (int i = 0; i < 60; ++i) {
+    labels.push_back(static_cast<std::uint8_t>(i % 3));
+    for (int p = 0; p < 16; ++p) {
+      pixels += static_cast<char>(p % 3 == i % 3 ? 200 + i % 5 : 3 * p);
+    }
+  }
+  const std::filesystem::path data = folder_ / "images";
+  std::filesystem::create_directory(data);
+  for (const std::string part : {"train", "t10k"}) {
+    write_file(data / (part + "-images-idx3-ubyte"), test::idx_images(60, 4, 4, pixels));
+    write_file(data / (part + "-labels-idx1-ubyte"), test::idx_labels(labels));
+  }
+  const Json trained = json_of({"train", "--data", data, "--model", "mlp:8", "--epochs", "3", "--batch", "20",
+                                "--save", folder_ / "run"});
+  const Json predicted = json_of(predict("images"));
+  EXPECT_NEAR(predicted["loss"].get<double>(), trained["validation_loss"].get<double>(), 1e-5);
+  EXPECT_EQ(predicted["predictions"], 60);
+  const Json bare = json_of(predict("images/train-images-idx3-ubyte"));
+  EXPECT_TRUE(bare["loss"].is_null());
+  write_file(folder_ / "small", test::idx_images(1, 2, 2, "1234"));
+  EXPECT_THAT(run(predict("small")).err, HasSubstr("images of 2 x 2 pixels, and the model is for 4 x 4"));
+}
+
+TEST_F(YokePredict, TextHasTheLossOfTheTraining) {
+  std::string text;
+  for (int i = 0; i < 300; ++i) {
+    text += i % 3 == 0 ? "hello\n" : "world\n";
+  }
+  write_file(folder_ / "all.txt", text);
+  write_file(folder_ / "tail.txt", text.substr(text.size() - text.size() / 10));
+  for (const std::string model : {"char-bigram:context=8", "char-mlp:context=3,hidden=8"}) {
+    std::filesystem::remove_all(folder_ / "run");
+    const Json trained = json_of({"train", "--data", folder_ / "all.txt", "--model", model, "--steps", "30",
+                                  "--lr", "1", "--save", folder_ / "run"});
+    const Json predicted = json_of(predict("tail.txt"));
+    EXPECT_NEAR(predicted["loss"].get<double>(), trained["validation_loss"].get<double>(), 1e-5) << model;
+    EXPECT_NEAR(predicted["perplexity"].get<double>(), trained["perplexity"].get<double>(), 1e-4) << model;
+  }
+  write_file(folder_ / "unknown.txt", "hello\nworld?\n");
+  EXPECT_THAT(run(predict("unknown.txt")).err,
+              HasSubstr("has a character, byte 63, that the text of the training"));
+}
+
+TEST_F(YokePredict, HalfMoonsPredictPoints) {
+  ASSERT_EQ(run({"train", "--epochs", "5", "--save", folder_ / "run"}).code, 0);
+  write_file(folder_ / "points.csv", "0,1\n1,-0.5\n");
+  const auto outcome = run(predict("points.csv"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto lines = lines_of(outcome.out);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[1], StartsWith("0,"));
+  EXPECT_THAT(lines[2], StartsWith("1,"));
+}
+
+TEST_F(YokePredict, WrongUseIsAnError) {
+  write_file(folder_ / "t.csv", classes(0, 30));
+  EXPECT_EQ(run({"predict"}).code, 2);
+  EXPECT_EQ(run({"predict", "--from", folder_ / "run"}).code, 2);
+  EXPECT_THAT(run({"predict", "--data", folder_ / "t.csv"}).err, HasSubstr("--from is missing"));
+  EXPECT_EQ(run(joined(predict("t.csv"), {"--out", "p.txt"})).code, 2);
+  const auto none = run(predict("t.csv"));
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.err, HasSubstr("there is no checkpoint in"));
+  ASSERT_EQ(run({"train", "--data", folder_ / "t.csv", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
+  EXPECT_THAT(run(joined(predict("t.csv"), {"--backend", "nothing"})).err, HasSubstr("'nothing'"));
+  EXPECT_EQ(run(joined(predict("t.csv"), {"--option", "wrong=1"})).code, 2);
+  EXPECT_THAT(run(joined(predict("t.csv"), {"--out", folder_ / "none/p.csv"})).err, HasSubstr("p.csv"));
+  EXPECT_THAT(run(predict("none.csv")).err, HasSubstr("none.csv"));
+}
+
+// Writes checkpoint.json again with other notes. The name of the checksum is that of the file's format.
+TEST_F(YokePredict, DamagedAndHostileCheckpointsAreOneSentence) {
+  write_file(folder_ / "t.csv", classes(0, 30));
+  ASSERT_EQ(run({"train", "--data", folder_ / "t.csv", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
+  const std::filesystem::path file = folder_ / "run/latest/checkpoint.json";
+  const Json good = Json::parse(test::read_whole(file));
+  const auto with_note = [&](const std::string& name, const Json& value) {
+    Json changed = good;
+    if (value.is_null()) {
+      changed["notes"].erase(name);
+    } else {
+      changed["notes"][name] = value;
+    }
+    changed.erase("crc32");
+    const std::string text = changed.dump();
+    changed["crc32"] = crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+    write_file(file, changed.dump());
+    const auto outcome = run(predict("t.csv"));
+    EXPECT_EQ(outcome.code, 1) << name << value;
+    EXPECT_EQ(test::line_count(outcome.err), 1U) << outcome.err;
+    return outcome.err;
+  };
+  const auto with_data = [&](const std::string& key, const Json& value) {
+    Json data = Json::parse(good["notes"]["data"].get<std::string>());
+    data[key] = value;
+    return with_note("data", data.dump());
+  };
+  EXPECT_THAT(with_note("data", nullptr), HasSubstr("has no note 'data'"));
+  EXPECT_THAT(with_note("data", "{}"), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_note("data", std::string(100000, '[')), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("outputs", -1), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("outputs", 1000000000), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("deviations", Json::array({0, 1})), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("means", Json::array({1})), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("kind", "sound"), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("outputs", 3), HasSubstr("'2.weight'"));
+  EXPECT_THAT(with_note("model", "mlp:1000000"), HasSubstr("'0.weight'"));
+  EXPECT_THAT(with_note("model", "mlp:50-50"), HasSubstr("which has '4.weight'"));
+  EXPECT_THAT(with_note("model", "gpt:layers=65536"), HasSubstr("is unknown, or does not fit the data"));
+  EXPECT_THAT(with_note("model", "lenet"), HasSubstr("is unknown, or does not fit the data"));
+  EXPECT_THAT(with_note("model", "nothing"), HasSubstr("is unknown, or does not fit the data"));
+  write_file(file, "{");
+  EXPECT_THAT(run(predict("t.csv")).err, HasSubstr("it is not a JSON object"));
+  std::filesystem::remove_all(folder_ / "run/latest/weights.safetensors");
+  write_file(file, good.dump());
+  EXPECT_THAT(run(predict("t.csv")).err, HasSubstr("the file is missing"));
+}
+
+}  // namespace
+}  // namespace yoke

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_early_test.cpp: yoke train --early-stopping keeps the best parameters, and --report writes a page.
+#include <gmock/gmock.h>
+#include <yoke/npz.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "command.h"
+
+namespace yoke {
+namespace {
+
+using test::Command;
+using test::run;
+using test::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Json = nlohmann::json;
+
+std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Json json_of(const std::vector<std::string>& words) {
+  const auto outcome = run(joined(words, {"--json"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return Json::parse(outcome.out, nullptr, false);
+}
+
+// A net that learns 40 rows of noise by heart: the loss of the test rows soon rises.
+class YokeTrainEarly : public ::testing::Test {
+ protected:
+  YokeTrainEarly() {
+    std::string text = "a,b,c,y\n";
+    std::string order;
+    for (int i = 0; i < 60; ++i) {
+      text += std::to_string(i * 7919 % 101) + "," + std::to_string(i * 104729 % 97) + "," +
+              std::to_string(i * 1299709 % 89) + "," + std::to_string(i * 15485863 % 83) + "\n";
+      order += std::to_string(i) + " ";
+    }
+    test::write_file(folder_ / "t.csv", text);
+    test::write_file(folder_ / "s.txt", order + "\n");
+    test::write_file(folder_ / "test.csv", text.substr(0, 8) + text.substr(line_start(text, 41)));
+  }
+  static std::size_t line_start(const std::string& text, int line) {
+    std::size_t at = 0;
+    for (int i = 0; i < line; ++i) {
+      at = text.find('\n', at) + 1;
+    }
+    return at;
+  }
+  std::vector<std::string> words(const std::vector<std::string>& more) const {
+    return joined({"train", "--data", folder_ / "t.csv", "--splits", folder_ / "s.txt", "--test-share",
+                   "0.3333", "--model", "mlp:64", "--optimizer", "adam", "--lr", "0.02", "--epochs", "60",
+                   "--batch", "20", "--seed", "1"},
+                  more);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(YokeTrainEarly, EndsAfterEpochsWithoutALowerLossAndSavesTheBest) {
+  const Json whole = json_of(words({}));
+  EXPECT_TRUE(whole["best_step"].is_null());
+  EXPECT_FALSE(whole["stopped_early"].get<bool>());
+  EXPECT_TRUE(whole["saved"].is_null());
+  const Json unsaved = json_of(words({"--early-stopping", "3"}));
+  EXPECT_TRUE(unsaved["stopped_early"].get<bool>());
+  EXPECT_TRUE(unsaved["saved"].is_null());
+  const Json early = json_of(words({"--early-stopping", "3", "--save", folder_ / "run"}));
+  EXPECT_TRUE(early["stopped_early"].get<bool>());
+  EXPECT_FALSE(early["stopped"].get<bool>());
+  // The epochs are those of the whole run; the best one is the third before the last, and none before was lower.
+  const std::size_t epochs = early["history"].size();
+  ASSERT_GE(epochs, 4U);
+  ASSERT_LT(epochs, 60U);
+  double best = INFINITY;
+  std::size_t best_epoch = 0;
+  for (std::size_t e = 0; e < epochs; ++e) {
+    const double loss = early["history"][e]["test_loss"].get<double>();
+    EXPECT_EQ(loss, whole["history"][e]["test_loss"].get<double>());
+    if (loss < best) {
+      best = loss;
+      best_epoch = e + 1;
+    }
+  }
+  EXPECT_EQ(best_epoch + 3, epochs);
+  EXPECT_EQ(early["best_validation_loss"].get<double>(), best);
+  EXPECT_EQ(early["best_step"], best_epoch * 2);
+  EXPECT_GT(early["validation_loss"].get<double>(), best);
+  // What is saved predicts with the best loss.
+  const Json predicted = json_of({"predict", "--from", folder_ / "run", "--data", folder_ / "test.csv"});
+  EXPECT_NEAR(predicted["loss"].get<double>(), best, 1e-5);
+  EXPECT_EQ(predicted["step"], early["best_step"]);
+  const Json latest = json_of({"predict", "--from", folder_ / "run/latest", "--data", folder_ / "test.csv"});
+  EXPECT_NEAR(latest["loss"].get<double>(), early["validation_loss"].get<double>(), 1e-5);
+
+  ASSERT_EQ(run(words({"--early-stopping", "3", "--save", folder_ / "best.npz"})).code, 0);
+  ASSERT_EQ(run(words({"--epochs", "60", "--steps", "1"})).code, 2);
+  const auto only_best = run({"train", "--data", folder_ / "t.csv", "--splits", folder_ / "s.txt",
+                              "--test-share", "0.3333", "--model", "mlp:64", "--load", folder_ / "best.npz",
+                              "--steps", "1", "--lr", "1e-30", "--batch", "20", "--json"});
+  ASSERT_EQ(only_best.code, 0) << only_best.err;
+  EXPECT_NEAR(Json::parse(only_best.out)["validation_loss"].get<double>(), best, 1e-5);
+}
+
+TEST_F(YokeTrainEarly, ResumedRunEndsAtTheSameStepWithTheSameBest) {
+  const Json whole = json_of(words({"--early-stopping", "3", "--save", folder_ / "whole"}));
+  const auto bits = [&](const std::string& name) {
+    return test::read_whole(folder_ / (name + "/best/latest/weights.safetensors")) +
+           test::read_whole(folder_ / (name + "/latest/weights.safetensors"));
+  };
+  std::mt19937 random(41);
+  for (int kills = 0; kills < 5; ++kills) {  // from before the first checkpoint to the end of the run
+    Command command(
+        words({"--early-stopping", "3", "--save", folder_ / "parts", "--resume", "--save-every", "1"}));
+    std::uniform_real_distribution<double> seconds(0, whole["seconds"].get<double>());
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds(random)));
+    command.signal(SIGKILL);
+    command.wait();
+  }
+  const std::vector<std::string> rest =
+      words({"--early-stopping", "3", "--save", folder_ / "parts", "--resume"});
+  const Json parts = json_of(rest);
+  EXPECT_EQ(parts["steps"], whole["steps"]);
+  EXPECT_EQ(parts["best_step"], whole["best_step"]);
+  EXPECT_TRUE(bits("parts") == bits("whole"));
+  EXPECT_EQ(json_of(rest)["steps"], whole["steps"]);  // it has ended
+  EXPECT_TRUE(bits("parts") == bits("whole"));
+  EXPECT_THAT(run(words({"--save", folder_ / "parts", "--resume"})).err,
+              HasSubstr("is of a run with --early-stopping 'on', and this one has 'off'"));
+}
+
+TEST_F(YokeTrainEarly, ReportIsOnePageWithoutOtherFiles) {
+  const std::filesystem::path data = folder_ / "<b>&'t'.csv";
+  std::filesystem::copy_file(folder_ / "t.csv", data);
+  const auto outcome =
+      run({"train", "--data", data, "--epochs", "4", "--report", folder_ / "r.html", "--schedule", "linear"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("report: "));
+  const std::string page = test::read_whole(folder_ / "r.html");
+  for (const std::string title : {"Loss", "Validation rmse", "Learning rate", "Examples per second"}) {
+    EXPECT_THAT(page, HasSubstr("<h2>" + title + "</h2><svg")) << title;
+  }
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("&lt;b&gt;&amp;&#39;t&#39;.csv"), Not(HasSubstr("<b>")), HasSubstr("yoke 0."),
+                    HasSubstr("plugins: cc "), HasSubstr("<th>schedule</th><td>linear</td>")));
+  for (const std::string outside : {"http", "src=", "href=", "@import", "url(", "<script", "nan", "inf "}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+  EXPECT_EQ(page.substr(page.size() - 8), "</html>\n");
+}
+
+TEST_F(YokeTrainEarly, ReportIsWrittenWhenARunIsStopped) {
+  Command command({"train", "--epochs", "1000000", "--report", folder_ / "r.html"});
+  ASSERT_TRUE(command.wait_for_output("epoch 2/"));
+  command.signal(SIGINT);
+  const auto outcome = command.wait();
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const std::string page = test::read_whole(folder_ / "r.html");
+  EXPECT_THAT(
+      page, AllOf(HasSubstr("stopped before the end"), HasSubstr("Validation accuracy"), HasSubstr("<svg")));
+}
+
+TEST_F(YokeTrainEarly, WrongUseIsAnError) {
+  EXPECT_EQ(run({"train", "--early-stopping", "0"}).code, 2);
+  EXPECT_THAT(run({"train", "--report", "r.txt"}).err, HasSubstr("--report takes a file that ends in .html"));
+  const auto outcome = run({"train", "--epochs", "1", "--report", folder_ / "none/r.html"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.out, "");
+}
+
+}  // namespace
+}  // namespace yoke
