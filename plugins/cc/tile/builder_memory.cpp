@@ -129,7 +129,7 @@ std::uint32_t KernelBuilder::bounded(const Access& access, std::uint8_t& mask, b
   if (is_target || !result.by_row) {
     result.offsets = fresh(Reg::kI64, mask, false).id;
   }
-  kernel_.element_wise = kernel_.element_wise || is_target || !result.by_row;
+  kernel_.element_wise = kernel_.element_wise || !result.by_row;
   kernel_.bounded.push_back(std::move(result));
   return static_cast<std::uint32_t>(kernel_.bounded.size() - 1);
 }
@@ -230,8 +230,18 @@ void KernelBuilder::scatter(const program::Statement& statement, Value value) {
   const Stored stored = type == Type::kF16    ? Stored::kF16
                         : type == Type::kBF16 ? Stored::kBF16
                                               : Stored::kPlain;
-  kernel_.bounded[number].scatter =
-      table_.scatter(kOps[static_cast<std::size_t>(statement.assign)], reg_of(type), stored);
+  Bounded& target = kernel_.bounded[number];
+  target.scatter = table_.scatter(kOps[static_cast<std::size_t>(statement.assign)], reg_of(type), stored);
+  target.value_size = reg_size(reg_of(type));
+  std::int64_t step = 0;
+  for (const Bounded::Dim& dim : target.dims) {
+    step += dim.element ? 0 : column_step(kernel_.forms[dim.form]) * dim.stride;
+  }
+  constexpr std::int64_t kShortRow = 32;  // is as fast element by element
+  const Schedule& schedule = kernel_.schedule;
+  target.is_contiguous = target.by_row && target.period == 1 && step == 1 &&
+                         schedule.loops[static_cast<std::size_t>(schedule.columns)].extent >= kShortRow;
+  kernel_.element_wise = kernel_.element_wise || !target.is_contiguous;
   Instr instr;
   instr.kind = Instr::Kind::kScatter;
   instr.mask = mask;

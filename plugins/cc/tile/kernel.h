@@ -107,9 +107,11 @@ struct Bounded {
   GatherFn gather = nullptr;
   CopyFn copy = nullptr;
   ScatterFn scatter = nullptr;
-  std::uint16_t offsets = 0;  // slot of the i64 offsets
-  bool tells_inside = false;  // also writes, per element, a byte that is 1 if it is in range
-  std::uint16_t inside = 0;   // slot of these bytes
+  std::int64_t value_size = 0;  // scattered: bytes of a value in its register
+  bool is_contiguous = false;   // scattered: neighboring columns are neighbors in the tensor
+  std::uint16_t offsets = 0;    // slot of the i64 offsets
+  bool tells_inside = false;    // also writes, per element, a byte that is 1 if it is in range
+  std::uint16_t inside = 0;     // slot of these bytes
 };
 
 // The place in one dimension, before any division, of a row's first column, and the step to the next column.

@@ -63,7 +63,8 @@ using CopyFn = void (*)(void* dst, const void* src, int64_t nr, int64_t nc, int6
 // dst[i] = src[offsets[i]], or *otherwise if the offset is negative.
 using GatherFn = void (*)(void* dst, const void* src, const int64_t* offsets, const void* otherwise,
                           int64_t n);
-// dst[offsets[i]] = op(dst[offsets[i]], values[i]) in order of i; negative offsets are skipped.
+// dst[offsets[i]] = op(dst[offsets[i]], values[i]) in order of i; negative offsets are skipped. Without offsets,
+// offsets[i] is i.
 using ScatterFn = void (*)(void* dst, const int64_t* offsets, const void* values, int64_t n);
 
 // How a scatter's target is stored: as the register type, or as a 16-bit float.

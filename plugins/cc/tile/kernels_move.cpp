@@ -71,6 +71,13 @@ template <class T, template <class> class F>
 void scatter(void* dst, const int64_t* offsets, const void* values, int64_t n) {
   T* out = static_cast<T*>(dst);
   const T* x = static_cast<const T*>(values);
+  if (offsets == nullptr) {
+    YOKE_CC_VECTORIZE
+    for (int64_t i = 0; i < n; ++i) {
+      out[i] = F<T>::apply(out[i], x[i]);
+    }
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) {
     if (offsets[i] >= 0) {
       out[offsets[i]] = F<T>::apply(out[offsets[i]], x[i]);
@@ -83,8 +90,9 @@ void scatter16(void* dst, const int64_t* offsets, const void* values, int64_t n)
   uint16_t* out = static_cast<uint16_t*>(dst);
   const float* x = static_cast<const float*>(values);
   for (int64_t i = 0; i < n; ++i) {
-    if (offsets[i] >= 0) {
-      uint16_t* at = out + offsets[i];
+    const int64_t offset = offsets == nullptr ? i : offsets[i];
+    if (offset >= 0) {
+      uint16_t* at = out + offset;
       const float sum = F<float>::apply(kBF16 ? bf16_to(*at) : f16_to(*at), x[i]);
       *at = kBF16 ? bf16_of(sum) : f16_of(sum);
     }

@@ -41,13 +41,9 @@ void Run::special(const Instr& instr) {
     case Instr::Kind::kBounded:
       gather(kernel_.bounded[instr.extra], dst, nr, nc);
       break;
-    case Instr::Kind::kScatter: {
-      const Bounded& bounded = kernel_.bounded[instr.extra];
-      auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
-      find_offsets(bounded, offsets, nr, nc);
-      bounded.scatter(tensors_[bounded.tensor], offsets, a, nr * nc);
+    case Instr::Kind::kScatter:
+      scatter(kernel_.bounded[instr.extra], static_cast<const std::byte*>(a), nr, nc);
       break;
-    }
     case Instr::Kind::kReduce:
       reduce(instr, dst, a, nr, nc);
       break;
@@ -109,6 +105,27 @@ void Run::gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) cons
   }
   for (int64_t r = 0; r < nr; ++r) {
     gather_row(bounded, static_cast<std::byte*>(dst) + r * nc * bounded.element_size, r, nc);
+  }
+}
+
+void Run::scatter(const Bounded& bounded, const std::byte* values, int64_t nr, int64_t nc) const {
+  if (!bounded.is_contiguous) {
+    auto* offsets = static_cast<int64_t*>(state_.slots[bounded.offsets]);
+    find_offsets(bounded, offsets, nr, nc);
+    bounded.scatter(tensors_[bounded.tensor], offsets, values, nr * nc);
+    return;
+  }
+  for (int64_t r = 0; r < nr; ++r) {
+    const Lines lines = lines_of(bounded, r, nc);
+    const auto [first, count] = columns_inside(bounded, lines, nc);
+    int64_t offset = first;
+    for (std::size_t i = 0; i < bounded.dims.size(); ++i) {
+      offset += lines[i].place / bounded.dims[i].divisor * bounded.dims[i].stride;
+    }
+    if (count > 0) {
+      bounded.scatter(tensors_[bounded.tensor] + offset * bounded.element_size, nullptr,
+                      values + (r * nc + first) * bounded.value_size, count);
+    }
   }
 }
 

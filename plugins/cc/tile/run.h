@@ -220,6 +220,7 @@ class Run {
     return static_cast<std::uint8_t*>(state_.slots[bounded.inside]);
   }
   void gather(const Bounded& bounded, void* dst, int64_t nr, int64_t nc) const;
+  void scatter(const Bounded& bounded, const std::byte* values, int64_t nr, int64_t nc) const;
   Lines lines_of(const Bounded& bounded, int64_t r, int64_t nc) const;
   // The columns of a row that are in range are evenly spaced, so the elements need no checks one by one.
   void gather_row(const Bounded& bounded, std::byte* dst, int64_t r, int64_t nc) const;

@@ -123,6 +123,26 @@ TEST(PoolingTest, FewChannelsMatchTheReference) {
   }
 }
 
+// Rows of a table, some of them out of range or more than once, in order and as whole rows; and columns, which are not
+// contiguous.
+TEST(ScatterTest, RowsOfATableMatchTheReference) {
+  std::uint64_t seed = 1;
+  for (const char* type : {"f32", "f64", "i32", "u8", "f16", "bf16"}) {
+    for (const char* width : {"1", "3", "17", "300", "1500"}) {
+      const std::string row = std::string("[40, ") + width + "]";
+      const std::string column = std::string("[") + width + ", 40]";
+      const auto text = [&](const char* op) {
+        return text_of(std::string("  arg ids : i32[90] in\n  arg x : ") + type + "[90, " + width +
+                       "] in\n  arg t : " + type + row + " inout\n  arg u : " + type + column +
+                       " inout\n  t[ids[i], j] " + op + " x[i, j]\n  u[j, ids[i]] " + op + " x[i, j]\n");
+      };
+      for (const char* op : {"+=", "max=", "*="}) {
+        expect_like_reference(text(op), ++seed, {.kind = conformance::DataKind::kUnit});
+      }
+    }
+  }
+}
+
 // Rows of 501 elements start at any byte of a cache line.
 TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
   const conformance::Case one = case_of(text_of(
