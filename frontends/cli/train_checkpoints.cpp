@@ -39,6 +39,14 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
   return notes;
 }
 
+[[noreturn]] void refuse_note(const std::filesystem::path& latest, const std::string& name,
+                              const std::string& before, const std::string& now) {
+  throw Error(ErrorCode::kInvalidArgument,
+              latest.string() + " is of a run with --" + name + " '" + before + "', and this one has '" +
+                  now +
+                  "'; give the same options, or start from its parameters with --load and another --save");
+}
+
 }  // namespace
 
 TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
@@ -69,11 +77,7 @@ void TrainCheckpoints::read(const TrainData& data) {
   for (const auto& [name, value] : notes_) {
     const auto before = found_->notes.find(name);
     if (before != found_->notes.end() && before->second != value) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  latest.string() + " is of a run with --" + name + " '" + before->second +
-                      "', and this one has '" + value +
-                      "'; give the same options, or start from its parameters with "
-                      "--load and another --save");
+      refuse_note(latest, name, before->second, value);
     }
   }
   notes_[kDataNote] = prepared;

@@ -43,6 +43,50 @@ RuntimeOptions run_options(const TrainOptions& options, const std::shared_ptr<Ti
   return given;
 }
 
+// Prints and writes what the run has reached, and then reports what could not be written.
+void print_results(const TrainOptions& options, const TrainData& data, const Runtime& runtime,
+                   std::ostream& out, Timeline* timeline, TimelineEnd& timeline_end, TrainReport& report) {
+  report.fallbacks = runtime.fallbacks();
+  std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
+  std::optional<Error> timeline_error;
+  try {
+    timeline_end.finish();
+  } catch (const Error& error) {
+    timeline_error = error;  // reported after the results
+  }
+  out << time_text(report) << std::endl
+      << fallback_text(report) << (timeline_error ? std::string() : timeline_text(timeline)) << std::flush;
+  const std::string json = json_of(options, data, report, timeline);
+  if (options.json) {
+    std::cout << json << std::endl;
+  }
+  if (!options.report.empty()) {
+    OutputFile page(options.report);
+    page.stream() << train_page(data, report, json);
+    page.commit();
+    out << "report: " << options.report.string() << std::endl;
+  }
+  if (timeline_error) {
+    throw *timeline_error;
+  }
+  if (!report.save_error.empty()) {
+    throw Error(ErrorCode::kResourceExhausted, report.save_error);
+  }
+}
+
+void train_on(const TrainOptions& options, const TrainData& data, const DataParallelOptions& parallel,
+              const std::function<Tensor(const Tensor&, const Tensor&)>& loss,
+              const std::function<void(Trainer&)>& body) {
+  if (data.feed.next) {
+    data_parallel(parallel, data.feed, loss, body);
+  } else if (options.shuffle) {
+    data_parallel(parallel, shuffled(data.train_inputs, data.train_labels, options.batch, options.seed), loss,
+                  body);
+  } else {
+    data_parallel(parallel, data.train_inputs, data.train_labels, loss, body);
+  }
+}
+
 int train(TrainOptions* options, Arguments words) {
   const Stopwatch whole;
   TrainReport report;
@@ -94,42 +138,9 @@ int train(TrainOptions* options, Arguments words) {
     return loss_of(data, model(x), y);
   };
   const auto body = [&](Trainer& trainer) { run.train(trainer, memory); };
-  if (data.feed.next) {
-    data_parallel(parallel, data.feed, loss, body);
-  } else if (options->shuffle) {
-    data_parallel(parallel, shuffled(data.train_inputs, data.train_labels, options->batch, options->seed),
-                  loss, body);
-  } else {
-    data_parallel(parallel, data.train_inputs, data.train_labels, loss, body);
-  }
+  train_on(*options, data, parallel, loss, body);
   report.seconds = whole.seconds();
-  report.fallbacks = runtime->fallbacks();
-  std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
-  std::optional<Error> timeline_error;
-  try {
-    timeline_end.finish();
-  } catch (const Error& error) {
-    timeline_error = error;  // reported after the results
-  }
-  out << time_text(report) << std::endl
-      << fallback_text(report) << (timeline_error ? std::string() : timeline_text(timeline.get()))
-      << std::flush;
-  const std::string json = json_of(*options, data, report, timeline.get());
-  if (options->json) {
-    std::cout << json << std::endl;
-  }
-  if (!options->report.empty()) {
-    OutputFile page(options->report);
-    page.stream() << train_page(data, report, json);
-    page.commit();
-    out << "report: " << options->report.string() << std::endl;
-  }
-  if (timeline_error) {
-    throw *timeline_error;
-  }
-  if (!report.save_error.empty()) {
-    throw Error(ErrorCode::kResourceExhausted, report.save_error);
-  }
+  print_results(*options, data, *runtime, out, timeline.get(), timeline_end, report);
   return options->stop_on_nan && report.first_bad_step ? kFailed : kDone;
 }
 

@@ -55,10 +55,10 @@ Tensor adam_step(const Tensor& gradient, const Tensors& states, double beta1, do
   const Tensor second = moving(states[1], beta2, square(gradient));
   updates.push_back({states[0], first});
   updates.push_back({states[1], second});
-  const auto corrected = [](const Tensor& moment, double rate) {
-    return rate == 0 ? moment : moment / correction(rate, moment.type());
-  };
-  return corrected(first, beta1) / (sqrt(corrected(second, beta2)) + eps);
+  // Factors that are scalars: elements are multiplied, which is faster than to divide them.
+  const Tensor mean = beta1 == 0 ? first : first * (1 / correction(beta1, first.type()));
+  const Tensor root = beta2 == 0 ? sqrt(second) : sqrt(second) * (1 / sqrt(correction(beta2, second.type())));
+  return mean / (root + eps);
 }
 
 // In f32 at least.
