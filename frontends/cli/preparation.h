@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/preparation.h: how the data of a run was prepared, which its checkpoints keep, so that other data can be
-// prepared in the same way.
+// frontends/cli/preparation.h: how the data of a run was prepared, which its checkpoints keep, so that other data can
+// be prepared in the same way.
 #pragma once
 
 #include <yoke/datasets.h>

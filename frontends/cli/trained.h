@@ -32,7 +32,8 @@ struct Trained {
   nn::Module module;
   std::vector<NamedArray> parameters;
 };
-// Reads the best checkpoint of a run with --early-stopping, else the latest. Throws UsageError without --from, and Error.
+// Reads the best checkpoint of a run with --early-stopping, else the latest. Throws UsageError without --from, and
+// Error.
 Trained load_trained(const TrainedOptions& options);
 // Moves the parameters to the device.
 Predictor make_predictor(const TrainedOptions& options, Trained& trained);

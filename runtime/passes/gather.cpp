@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/passes/gather.cpp: moves statements up to an earlier region that they fit, and scalar statements out of its way.
+// runtime/passes/gather.cpp: moves statements up to an earlier region that they fit, and scalar statements out of its
+// way.
 #include "region.h"
 
 namespace yoke::passes {

@@ -88,8 +88,8 @@ class Region {
 std::vector<Span> best_regions(const Graph& graph, const Summaries& summaries);
 
 // Moves statements up to regions that they fit, and scalar statements from within a region to before it, if the regions
-// then save more and the peak of temporaries is not higher (but for these scalars), and returns the new order. No product moves, and arguments become final after as many products
-// as before.
+// then save more and the peak of temporaries is not higher (but for these scalars), and returns the new order. No
+// product moves, and arguments become final after as many products as before.
 Places gathered(const Graph& graph, const Summaries& summaries, const Places& order);
 
 }  // namespace yoke::passes

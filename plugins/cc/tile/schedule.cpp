@@ -59,9 +59,9 @@ std::int32_t pick_columns(const ScheduleInput& input, const Schedule& schedule, 
   return best;
 }
 
-// Picks the loop that continues the columns in memory for most accesses, unless tiles would be too short. The order of reduced terms must not
-// depend on other loops. Therefore, if columns are reduced, rows are the last other reduced loop, if one
-// exists; otherwise, rows are the last reduced loop or a loop that is not reduced.
+// Picks the loop that continues the columns in memory for most accesses, unless tiles would be too short. The order of
+// reduced terms must not depend on other loops. Therefore, if columns are reduced, rows are the last other reduced
+// loop, if one exists; otherwise, rows are the last reduced loop or a loop that is not reduced.
 std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   const auto columns = static_cast<std::size_t>(schedule.columns);
   std::size_t last_reduced = schedule.loops.size();

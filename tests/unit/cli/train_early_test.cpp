@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/train_early_test.cpp: yoke train --early-stopping keeps the best parameters, and --report writes a page.
+// tests/unit/cli/train_early_test.cpp: yoke train --early-stopping keeps the best parameters, and --report writes a
+// page.
 #include <gmock/gmock.h>
 #include <yoke/npz.h>
 

@@ -35,7 +35,8 @@ struct Reference {
   std::vector<double> expected;
 };
 
-// 100 steps of torch.optim 2.15 in f64, with rates that are exact in f32, for mean((x w + b - y)^2): w by rows, then b. LAMB's follow from the formulas.
+// 100 steps of torch.optim 2.15 in f64, with rates that are exact in f32, for mean((x w + b - y)^2): w by rows, then b.
+// LAMB's follow from the formulas.
 std::vector<Reference> references() {
   const Sgd sgd{.momentum = 0.9};
   return {

@@ -43,7 +43,8 @@ struct Feed {
   std::function<Batch(std::int64_t number)> next;
 };
 
-// All that a run needs to go on later with the same bits, whatever its number of shards; checkpoint.h keeps it in files.
+// All that a run needs to go on later with the same bits, whatever its number of shards; checkpoint.h keeps it in
+// files.
 // Random numbers are functions of the base seed and the step, so these are their state. Not included: the values of
 // the caller's Scalars, row weights, and what wire = bf16 has rounded away, which starts at 0 again.
 struct TrainerState {
@@ -145,9 +146,9 @@ class Trainer {
 
   // Replaces the training data. Only queues the copies to the shards, and keeps the data until they have finished. With
   // options.varying_rows, the number of rows may differ, up to that of the original data or options.max_rows: this
-  // changes steps_per_epoch(), and the next step uses the first batch. Errors: kInvalidArgument: a type or another dimension
-  // differs from the original data, or the number of rows is not allowed; kFailedPrecondition: the data comes from a
-  // Feed.
+  // changes steps_per_epoch(), and the next step uses the first batch. Errors: kInvalidArgument: a type or another
+  // dimension differs from the original data, or the number of rows is not allowed; kFailedPrecondition: the data comes
+  // from a Feed.
   void set_batch(const Tensor& inputs, const Tensor& targets);
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
@@ -210,9 +211,9 @@ class Trainer {
   Evaluation evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
                         std::int64_t batch_rows = 1000);
 
-  // The outputs of a model, such as the one that is trained, for each row of `inputs`: host data, whose first axis is the
-  // rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the model
-  // is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data, or the model
+  // The outputs of a model, such as the one that is trained, for each row of `inputs`: host data, whose first axis is
+  // the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the
+  // model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data, or the model
   // returns a tensor with another number of rows.
   Tensor predict(const std::function<Tensor(const Tensor& inputs)>& model, const Tensor& inputs,
                  std::int64_t batch_rows = 1000);

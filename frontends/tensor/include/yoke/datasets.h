@@ -50,9 +50,10 @@ struct Table {
 // Whether a table must have the column of the label. If it lacks an optional one, Table::label is names.size().
 enum class LabelColumn : std::uint8_t { kRequired, kOptional };
 
-// Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks and
-// doubled quotes; lines end with LF or CRLF. The first line is a header if in some column it has text where the second
-// line has a number. `label` is the name or number of a column; empty: the last one. Only this column may have texts.
+// Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks
+// and doubled quotes; lines end with LF or CRLF. The first line is a header if in some column it has text where the
+// second line has a number. `label` is the name or number of a column; empty: the last one. Only this column may have
+// texts.
 // Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
 // is not valid; kInvalidArgument for an unknown label, a field that is not a finite number, and a file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},
@@ -92,9 +93,9 @@ struct Examples {
   double target_deviation = 1;
   std::uint64_t class_count = 0;  // of a classification: one more than the largest label
 };
-// All columns but the label and those in `without` are features. Errors: kInvalidArgument: there are no features; a split
-// has no rows, or a row that the table lacks; a label of a classification is not a whole number from 0 to 255 (the
-// message has its line), or that of a regression is text.
+// All columns but the label and those in `without` are features. Errors: kInvalidArgument: there are no features; a
+// split has no rows, or a row that the table lacks; a label of a classification is not a whole number from 0 to 255
+// (the message has its line), or that of a regression is text.
 Examples make_examples(const Table& table, const Split& split, Task task,
                        std::span<const std::size_t> without = {});
 

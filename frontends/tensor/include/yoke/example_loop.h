@@ -30,7 +30,8 @@ struct ExampleLoop {
   // Empty: it decreases from 2 * init_lr to init_lr, as init_lr * (2 * steps - step) / steps.
   std::function<Tensor(const Tensor& batch_n, const Tensor& step_n)> lr_schedule = {};
   std::int64_t epochs = 1;
-  // If options.shards and options.prior_contexts are empty: at most this many shards, and at most as many as the devices suggest.
+  // If options.shards and options.prior_contexts are empty: at most this many shards, and at most as many as the
+  // devices suggest.
   std::optional<std::int64_t> max_num_devices = std::nullopt;
   // Called after every step. The loop waits for the loss of every step, with or without this function.
   std::function<void(Trainer&, const ExampleProgress&)> per_batch = {};

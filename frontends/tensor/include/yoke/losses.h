@@ -25,8 +25,8 @@ Tensor log_softmax(const Tensor& x, int axis = -1);
 // The cross entropy -log softmax(logits)[label], reduced over all rows: a scalar. logits: [..., classes];
 // labels: [...], class numbers of an integer type. Stable for any finite logits. With label smoothing e, in [0, 1),
 // the loss of a row is 1 - e times this plus e times the mean of -log softmax(logits) over all classes, as in PyTorch.
-// Rows whose label is `ignored_class`, such as -100, count neither in the sum nor in the mean, which is 0 if all rows are
-// ignored (NaN in PyTorch). Shards and micro-batches weigh a mean by their rows, ignored ones included.
+// Rows whose label is `ignored_class`, such as -100, count neither in the sum nor in the mean, which is 0 if all rows
+// are ignored (NaN in PyTorch). Shards and micro-batches weigh a mean by their rows, ignored ones included.
 // Precondition: every other label is in [0, classes); this is not checked.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, Reduce reduce = Reduce::kMean,
                      double label_smoothing = 0, std::optional<std::int64_t> ignored_class = std::nullopt);

@@ -27,8 +27,8 @@ struct GptOptions {
   std::uint64_t context = 64;  // the longest
   double dropout = 0;
 };
-// A decoder-only transformer as GPT-2: pre-norm, GELU, learned positions, and an output layer that shares the embedding;
-// no biases. Weights start as N(0, 0.02), those before a residual sum as N(0, 0.02 / sqrt(2 * layers)).
+// A decoder-only transformer as GPT-2: pre-norm, GELU, learned positions, and an output layer that shares the
+// embedding; no biases. Weights start as N(0, 0.02), those before a residual sum as N(0, 0.02 / sqrt(2 * layers)).
 nn::Module gpt(std::uint64_t symbol_count, const GptOptions& options = {});
 nn::Module char_bigram(std::uint64_t symbol_count);  // a table of logits that starts at 0
 struct CharMlpOptions {
@@ -42,12 +42,12 @@ struct CharLstmOptions {
 };
 nn::Module char_lstm(std::uint64_t symbol_count, const CharLstmOptions& options = {});
 
-// The targets that logits are for: `targets` or, if these are [batch, context] and the logits [batch, symbols], the last
-// ones, [batch].
+// The targets that logits are for: `targets` or, if these are [batch, context] and the logits [batch, symbols], the
+// last ones, [batch].
 Tensor targets_of(const Tensor& logits, const Tensor& targets);
 
-// A text model by the name that the command has for it, with options after a colon: "char-bigram", "char-mlp:hidden=300",
-// "char-lstm:width=64,context=32", "gpt:layers=4,heads=4,width=128,context=64".
+// A text model by the name that the command has for it, with options after a colon: "char-bigram",
+// "char-mlp:hidden=300", "char-lstm:width=64,context=32", "gpt:layers=4,heads=4,width=128,context=64".
 struct TextModel {
   nn::Module module;
   std::uint64_t context = 0;

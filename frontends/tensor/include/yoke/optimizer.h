@@ -163,8 +163,8 @@ class Optimizer {
 Optimizer clip_by_value(const Optimizer& optimizer, double limit);
 // An optimizer that first multiplies all gradients by min(1, max_norm / (norm + 1e-6)), where `norm` is the 2-norm of
 // the merged gradients of all parameters, as torch.nn.utils.clip_grad_norm_ does. With a norm that is infinite or NaN,
-// parameters become NaN as there. Error kInvalidArgument: max_norm is not greater than 0, or the optimizer already has a
-// number over all gradients.
+// parameters become NaN as there. Error kInvalidArgument: max_norm is not greater than 0, or the optimizer already has
+// a number over all gradients.
 Optimizer clip_by_global_norm(const Optimizer& optimizer, double max_norm);
 // An optimizer that also keeps a moving average of each parameter, in its state "average": after the first step the
 // parameter itself, then average += (1 - decay) * (parameter - average), as torch.optim.swa_utils.AveragedModel with
@@ -184,8 +184,8 @@ struct ParameterGroup {
 // groups or a number over all gradients itself: clip the result instead.
 Optimizer with_groups(const Optimizer& optimizer, const std::vector<ParameterGroup>& groups);
 
-// An optimizer with default options: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion" or "lamb". Error kNotFound lists
-// the names.
+// An optimizer with default options: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lion" or "lamb". Error kNotFound
+// lists the names.
 Optimizer optimizer_by_name(std::string_view name);
 
 // The updates of one parameter and of its momentum by stochastic gradient descent. `gradient` and `momentum_state`

@@ -32,7 +32,8 @@ struct ParallelUpdate {
 // value waits for it. All merges are linked here, and only for rounds that will happen.
 //
 // Errors: kInvalidArgument: the list of workers is empty, or the lists differ in length; the workers' routines do not
-// have the same symbols; `bindings` is null; a symbol has no binding, or one with another range; or a context lacks a parameter. kNotFound:
+// have the same symbols; `bindings` is null; a symbol has no binding, or one with another range; or a context lacks a
+// parameter. kNotFound:
 // the context of a worker whose gradients are merged lacks them.
 std::function<void()> parallel_update(const ParallelUpdate& run, const GradUpdate& update);
 

@@ -59,8 +59,9 @@ class Initializer {
 std::uint64_t fan_in(const Dims& dims);
 std::uint64_t fan_out(const Dims& dims);
 
-// A handle on one parameter, or on running state; copies share it. The dims may be set later, at the first use. Host values, set
-// by restoring or training, replace the initializer. Parameters are of floating-point type. Not thread-safe.
+// A handle on one parameter, or on running state; copies share it. The dims may be set later, at the first use. Host
+// values, set by restoring or training, replace the initializer. Parameters are of floating-point type. Not
+// thread-safe.
 //
 // Every member function except is() and the conversion to bool
 // throws Error kFailedPrecondition if the handle is empty.

@@ -34,7 +34,8 @@ class Predictor {
   explicit Predictor(Model model, const PredictorOptions& options = {});
   // With values by the names of the parameters, such as those of load_arrays().
   Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options = {});
-  // With those of a checkpoint, or of the latest one of a folder of checkpoints. Errors: also those of load_checkpoint().
+  // With those of a checkpoint, or of the latest one of a folder of checkpoints. Errors: also those of
+  // load_checkpoint().
   Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options = {});
   ~Predictor();
   Predictor(Predictor&&) noexcept;

@@ -31,8 +31,8 @@ struct Schedule {
   std::int64_t every = 1;  // kStep
 };
 
-// Parses "cosine", "cosine:warmup=100,end=0.1", "step:every=30,gamma=0.1": the name of a kind (constant, linear, cosine,
-// step, exponential, one-cycle) and the other members by name. Error kInvalidArgument says what is wrong.
+// Parses "cosine", "cosine:warmup=100,end=0.1", "step:every=30,gamma=0.1": the name of a kind (constant, linear,
+// cosine, step, exponential, one-cycle) and the other members by name. Error kInvalidArgument says what is wrong.
 Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps);
 
 // The rate as an f32 scalar of step_symbol(), for DataParallelOptions::learning_rate; it is computed in f64.

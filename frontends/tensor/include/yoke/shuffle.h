@@ -29,8 +29,9 @@ class Permutation {
 };
 
 // Batches of `inputs` and `targets`, literals with the same number of rows, each epoch in the order of a
-// Permutation whose number is that of the epoch. So the order depends neither on the number of shards nor on where a run
-// began. `batch_size` is that of the options; 0: all rows. Error kInvalidArgument: the rows differ, or there are none.
+// Permutation whose number is that of the epoch. So the order depends neither on the number of shards nor on where a
+// run began. `batch_size` is that of the options; 0: all rows. Error kInvalidArgument: the rows differ, or there are
+// none.
 Feed shuffled(const Tensor& inputs, const Tensor& targets, std::int64_t batch_size, std::int64_t seed);
 
 }  // namespace yoke

@@ -118,8 +118,8 @@ struct StepOptions {
   bool whole_parameters = false;
 };
 
-// All parameters of one type and group in one flat tensor per shard; running states are in arenas of their own. Each parameter
-// starts at a multiple of YOKE_BUFFER_ALIGNMENT.
+// All parameters of one type and group in one flat tensor per shard; running states are in arenas of their own. Each
+// parameter starts at a multiple of YOKE_BUFFER_ALIGNMENT.
 struct Arena {
   std::int32_t type = 0;
   std::uint64_t element_count = 0;
@@ -127,8 +127,8 @@ struct Arena {
   std::vector<std::uint64_t> offsets;  // of the members, in elements
   bool is_running_state = false;       // whether the members are
   std::uint32_t group = 0;             // of the members
-  // "parameters/f32", "parameters/running/f32", or "parameters/group1/f32": the arena's tensor in a context; `what` is "parameters",
-  // "gradients" or a state's name.
+  // "parameters/f32", "parameters/running/f32", or "parameters/group1/f32": the arena's tensor in a context; `what` is
+  // "parameters", "gradients" or a state's name.
   std::string name(std::string_view what) const;
   TensorSpec spec() const { return {type, {element_count}}; }
   std::uint64_t element_byte_count() const;
