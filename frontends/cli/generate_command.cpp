@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/generate_command.cpp: yoke generate: text by a model of characters, one after the other.
+// frontends/cli/generate_command.cpp: yoke generate: text that a model generates character by character.
 #include <yoke/models.h>
 #include <yoke/program/execute.h>
 
@@ -36,24 +36,24 @@ std::optional<GenerateOptions> parse_generate(Arguments arguments) {
   GenerateOptions options;
   CommandLine line(
       "yoke generate --from DIR [OPTION...]",
-      "Writes text with a model that yoke train has trained on the characters of a text. The text is "
-      "the start of a new\n"
-      "line and the prompt, followed by characters drawn from the model. A model that was trained with "
-      "--lines ends\n"
-      "at the end of the line. The seed is printed to standard error.");
+      "Generates text with a character model that yoke train has saved as a checkpoint. The text starts "
+      "a line with\n"
+      "the prompt, followed by characters drawn from the model. A model that was trained with --lines "
+      "stops at the\n"
+      "end of the line. The seed is printed to standard error.");
   describe_trained(line, options.trained);
   line.text("prompt", &options.prompt, "how the text begins");
   line.integer("length", &options.length, {1, kMostCharacters},
                "largest number of characters after the prompt, default 500");
-  line.integer("lines", &options.line_count, {1, kMostCharacters},
-               "end after this many lines, default 1 for a model that was trained with --lines");
+  line.integer(
+      "lines", &options.line_count, {1, kMostCharacters},
+      "stop after this many lines, default 1 for a model that was trained with --lines, otherwise no limit");
   line.number(
       "temperature", &options.temperature, {.high = 100},
-      "logits are divided by it, default 1; less makes likely characters likelier, 0 takes the likeliest");
-  line.integer("top-k", &options.top_k, {1, 256},
-               "draw only from this many likeliest characters, default all");
+      "divides the logits, default 1; smaller values favor likely characters, 0 always picks the likeliest");
+  line.integer("top-k", &options.top_k, {1, 256}, "draw only from the N likeliest characters, default all");
   line.integer("seed", &options.seed, {0, kLargestSeed},
-               "seed of the drawn characters, default one at random");
+               "seed of the random draws; by default, chosen at random");
   return line.parse(arguments) ? std::optional(options) : std::nullopt;
 }
 
@@ -68,7 +68,7 @@ class Sampler {
     std::iota(order.begin(), order.end(), 0U);
     if (!std::all_of(logits.begin(), logits.end(), [](float value) { return std::isfinite(value); })) {
       throw Error(ErrorCode::kDataLoss,
-                  "the outputs of the model are infinite or nan; train it again, with a smaller --lr");
+                  "the outputs of the model are infinite or nan; train it again with a smaller --lr");
     }
     std::stable_sort(order.begin(), order.end(),
                      [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
@@ -105,7 +105,7 @@ class Writer {
         model_(models::text_model(trained.model, symbol_count_)) {}
 
   void add(std::uint8_t symbol) { symbols_.push_back(symbol); }
-  // As many as the model must see before the next one.
+  // The number of symbols that the model needs before the next one.
   std::size_t least() const { return model_.predicts_last ? static_cast<std::size_t>(model_.context) : 1; }
   std::size_t size() const { return symbols_.size(); }
 
@@ -145,23 +145,23 @@ std::vector<std::uint8_t> symbols_of(const std::string& prompt, const std::strin
     if (found == std::string::npos) {
       throw Error(ErrorCode::kInvalidArgument, "--prompt has " + shown(prompt[i]) + " at position " +
                                                    std::to_string(i + 1) +
-                                                   ", which the text of the training does not have; use only "
-                                                   "its characters");
+                                                   ", which is not in the training text; use only characters "
+                                                   "of that text");
     }
     symbols.push_back(static_cast<std::uint8_t>(found));
   }
   return symbols;
 }
 
-// Begins at the start of a line. A model that must see several symbols first writes lines of its own, which are not
-// printed, because it has never seen several line breaks in a row.
+// Begins at the start of a line. A model that needs several symbols gets line breaks and generates one line, which is
+// not printed, because the training text may never have several line breaks in a row.
 void begin(Writer& writer, const std::string& alphabet, const std::vector<std::uint8_t>& prompt) {
   const std::size_t line_break = alphabet.find('\n');
   if (line_break == std::string::npos) {
     if (prompt.size() < writer.least()) {
       throw UsageError("--prompt needs at least " + std::to_string(writer.least()) +
                        (writer.least() == 1 ? " character" : " characters") +
-                       ", because the text of the training has no line breaks to begin after");
+                       ", because the training text has no line breaks to start after");
     }
   } else {
     for (std::size_t i = 0; i < writer.least(); ++i) {
@@ -188,8 +188,8 @@ int generate_command(Arguments arguments) {
   if (trained.data.kind != DataKind::kText) {
     throw Error(ErrorCode::kInvalidArgument,
                 trained.checkpoint.string() + " has the model " + trained.model +
-                    ", which writes no text; use yoke predict, or train a model of "
-                    "characters such as char-lstm");
+                    ", which does not generate text; use yoke predict, or train a "
+                    "character model such as char-lstm");
   }
   const std::string& alphabet = trained.data.alphabet;
   const std::vector<std::uint8_t> prompt = symbols_of(options->prompt, alphabet);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/predict_command.cpp: yoke predict: a prediction for each row of data, and how good they are.
+// frontends/cli/predict_command.cpp: yoke predict: a prediction for each row of data, and metrics if there are labels.
 #include <yoke/models.h>
 #include <yoke/output_file.h>
 
@@ -30,19 +30,18 @@ struct PredictOptions {
 
 std::optional<PredictOptions> parse_predict(Arguments arguments) {
   PredictOptions options;
-  CommandLine line("yoke predict --from DIR --data DIR_OR_FILE [OPTION...]",
-                   "Uses a model that yoke train has saved as a checkpoint. The data is prepared as in the "
-                   "training. Writes "
-                   "a line of CSV\n"
-                   "for each row: the class and its probability, or the value of a regression. If the data "
-                   "has labels, the "
-                   "summary has the\n"
-                   "accuracy or the rmse, and the loss.");
+  CommandLine line(
+      "yoke predict --from DIR --data DIR_OR_FILE [OPTION...]",
+      "Makes predictions with a model that yoke train has saved as a checkpoint. The data is prepared as "
+      "in training.\n"
+      "Writes a line of CSV for each row: the class and its probability, or the value of a regression. "
+      "If the data\n"
+      "has labels, the summary has the loss, and the accuracy or the rmse.");
   describe_trained(line, options.trained);
-  line.text(
-      "data", &options.data,
-      "what to predict: a table with the columns of the training, a folder or file of IDX images, or a text",
-      "DIR_OR_FILE");
+  line.text("data", &options.data,
+            "data to make predictions for: a table with the columns used in training, a folder or file of "
+            "IDX images, or a text",
+            "DIR_OR_FILE");
   line.text("out", &options.out,
             "write the predictions to this file: .csv, or .npy with the probabilities of all classes, or the "
             "values; default CSV on standard output",

@@ -33,8 +33,8 @@ std::vector<double> class_labels(const datasets::Table& table, const Preparation
         *label != std::floor(*label)) {
       throw Error(ErrorCode::kInvalidArgument,
                   table.file.string() + ", line " + std::to_string(table.lines[r]) + ", column '" +
-                      table.names[table.label] + "': the training has no class '" + name.substr(0, 40) +
-                      "'; correct it, or leave the column out");
+                      table.names[table.label] + "': the model has no class '" + name.substr(0, 40) +
+                      "'; correct it, or remove the column");
     }
     labels.push_back(*label);
   }
@@ -66,8 +66,8 @@ PredictData read_table_data(const std::filesystem::path& file, const Preparation
   }
   if (!table.label_names.empty()) {
     throw Error(ErrorCode::kInvalidArgument, file.string() + ": the column '" + table.names[table.label] +
-                                                 "' has texts, but the model is a regression; correct it, or "
-                                                 "leave the column out");
+                                                 "' has text values, but the model is a regression; correct "
+                                                 "it, or remove the column");
   }
   for (std::size_t r = 0; r < table.row_count(); ++r) {
     made.labels.push_back(table.values[r * table.names.size() + table.label]);
@@ -81,7 +81,7 @@ PredictData read_image_data(const std::filesystem::path& file, const Preparation
   if (images.row_count != data.row_count || images.column_count != data.column_count) {
     throw Error(ErrorCode::kInvalidArgument,
                 file.string() + " has images of " + std::to_string(images.row_count) + " x " +
-                    std::to_string(images.column_count) + " pixels, and the model is for " +
+                    std::to_string(images.column_count) + " pixels, but the model needs " +
                     std::to_string(data.row_count) + " x " + std::to_string(data.column_count) +
                     "; give images of that size");
   }
@@ -103,8 +103,8 @@ PredictData read_text_data(const std::filesystem::path& file, const Trained& tra
     if (found == std::string::npos) {
       const auto byte = static_cast<unsigned char>(text.alphabet[i]);
       throw Error(ErrorCode::kInvalidArgument,
-                  file.string() + " has a character, byte " + std::to_string(byte) +
-                      ", that the text of the training does not have; remove it");
+                  file.string() + " has byte " + std::to_string(byte) +
+                      ", a character that is not in the training text; remove it");
     }
     symbol_of[i] = static_cast<std::uint8_t>(found);
   }
@@ -124,7 +124,7 @@ PredictData read_text_data(const std::filesystem::path& file, const Trained& tra
   }
   if (windows.empty()) {
     throw Error(ErrorCode::kInvalidArgument, file.string() + " has " + grouped(bytes.size()) +
-                                                 " characters, and the model needs at least " +
+                                                 " characters, but the model needs at least " +
                                                  grouped(context + 1) + "; give a longer text");
   }
   made.inputs = tensor(windows, {windows.size() / context, context});

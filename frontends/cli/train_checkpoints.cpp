@@ -84,7 +84,7 @@ void TrainCheckpoints::read(const TrainData& data) {
   const auto before = found_->notes.find(kDataNote);
   if (before != found_->notes.end() && before->second != prepared) {
     throw Error(ErrorCode::kInvalidArgument,
-                latest.string() + " is of a run on other data than " + data.name +
+                latest.string() + " is of a run with data other than " + data.name +
                     "; give the same data, or start from its parameters with --load and another --save");
   }
 }
@@ -126,7 +126,7 @@ std::optional<TrainCheckpoints::Best> TrainCheckpoints::best() const {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), best.loss);
   if (error != std::errc() || end != text.data() + text.size()) {
     throw Error(ErrorCode::kDataLoss, best_folder_->latest()->string() + " has no note '" + kLossNote +
-                                          "' with a number; remove the folder to search for the best again");
+                                          "' with a number; remove the folder to find the best again");
   }
   return best;
 }

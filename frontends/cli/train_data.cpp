@@ -152,7 +152,7 @@ TrainData load_train_data(TrainOptions& options) {
         " works without --shuffle and --classes: its windows are at random positions of the text");
   }
   if (options.lines && !is_text(options)) {
-    throw UsageError("--lines needs a model of a text, such as --model char-mlp");
+    throw UsageError("--lines needs a character model, such as --model char-mlp");
   }
   TrainData data = options.data.empty() ? half_moons(options)
                    : is_text(options)   ? text_file(options)

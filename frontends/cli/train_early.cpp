@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/cli/train_early.cpp: keeps the parameters with the lowest validation loss.
+// frontends/cli/train_early.cpp: keeps the parameters with the lowest test loss.
 #include "train_early.h"
 
 #include "train_watch.h"

@@ -140,9 +140,9 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.integer("split", &typed.split, {0, kMost}, "line of --splits, from 0, the default");
   line.number("test-share", &typed.test_share, {.low = 1e-6, .high = 1, .is_open = true},
               "part of a table's rows that is kept for testing, default 0.1");
-  line.flag(
-      "lines", &options.lines,
-      "the lines of a text are independent: divide them for training and testing in an order by --seed");
+  line.flag("lines", &options.lines,
+            "the lines of a text are independent: shuffle them by --seed before the last tenth is kept for "
+            "testing");
   line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
   line.text("model", &options.model,
             "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
@@ -165,15 +165,15 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
               "momentum of sgd or rmsprop, less than 1, default 0");
   line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
-  line.text("no-decay", &typed.no_decay,
-            "parameters without weight decay, by patterns of their names, separated by commas, such as "
-            "*bias,*norm*",
-            "PATTERNS");
   line.text(
-      "clip", &options.clip,
-      "clip the merged gradient by the norm of all its elements, as 1.0 or norm:1.0, or each element to "
-      "a range, as value:0.5",
-      "LIMIT");
+      "no-decay", &typed.no_decay,
+      "no weight decay for parameters whose names match one of these patterns, separated by commas, such as "
+      "*bias,*norm*",
+      "PATTERNS");
+  line.text("clip", &options.clip,
+            "clip the merged gradient: its norm over all parameters (1.0 or norm:1.0), or each element "
+            "(value:0.5)",
+            "LIMIT");
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
 }
 
@@ -226,7 +226,7 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.flag("resume", &options.resume, "continue from the latest checkpoint in --save DIR, if it has one");
   line.integer("early-stopping", &typed.early_stopping, {1, kMost},
                "end when the test loss has not improved in this many epochs; --save then saves the best "
-               "parameters, a folder of checkpoints in its folder 'best'");
+               "parameters; a folder of checkpoints keeps them in its subfolder 'best'");
   line.text(
       "report", &typed.report,
       "write a page with curves of the losses, metrics, learning rate and throughput to this .html file",
@@ -340,9 +340,9 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TypedOptions typed;
   CommandLine line(
       "yoke train [OPTION...]",
-      "Trains a classifier of fully connected layers with ReLU between them, data-parallel. "
-      "Without --data it trains\n"
-      "on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
+      "Trains a model data-parallel, by default one of fully connected layers with ReLU between them. "
+      "Without --data, it\n"
+      "trains on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
       "was given; a second\n"
       "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
   describe_training(line, options, typed);

@@ -139,7 +139,7 @@ std::string chart(const std::string& title, const std::vector<Curve>& curves) {
     for (const auto& [step, value] : curve.points) {
       if (std::isfinite(value)) {
         path += (is_drawing ? "L" : "M") + fixed(x_of(step), 1) + " " + fixed(y_of(value), 1);
-        // A single point is a line of no length, which round ends make visible.
+        // A single point is a line of length 0; round ends make it visible.
         path += is_drawing ? "" : "h0";
       }
       is_drawing = std::isfinite(value);
@@ -173,22 +173,22 @@ Points of_curve(const TrainReport& report, double CurvePoint::*value) {
 
 std::string charts(const TrainData& data, const TrainReport& report) {
   std::string text = chart("Loss", {{"training", kBlue, of_curve(report, &CurvePoint::loss)},
-                                    {"validation", kOrange, of_epochs(report, &EpochReport::test_loss)}});
+                                    {"test", kOrange, of_epochs(report, &EpochReport::test_loss)}});
   Points metric = of_epochs(report, data.is_regression ? &EpochReport::rmse : &EpochReport::test_accuracy);
-  text += chart(data.is_regression ? "Validation rmse" : "Validation accuracy", {{"", kOrange, metric}});
+  text += chart(data.is_regression ? "Test rmse" : "Test accuracy", {{"", kOrange, metric}});
   if (data.feed.next) {
     Points perplexity = of_epochs(report, &EpochReport::test_loss);
     for (auto& [step, value] : perplexity) {
       value = std::exp(value);
     }
-    text += chart("Validation perplexity", {{"", kOrange, perplexity}});
+    text += chart("Test perplexity", {{"", kOrange, perplexity}});
   }
   text += chart("Learning rate", {{"", kBlue, of_curve(report, &CurvePoint::learning_rate)}});
   return text +
          chart("Examples per second", {{"", kBlue, of_curve(report, &CurvePoint::examples_per_second)}});
 }
 
-// The rows of a table; nested lists as JSON, and the history not at all.
+// The rows of a table; lists and objects as JSON, without the history.
 std::string table_of(const Json& all) {
   std::string rows;
   for (const auto& [key, value] : all.items()) {

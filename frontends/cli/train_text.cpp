@@ -28,7 +28,7 @@ Batch windows_at(const std::vector<std::uint8_t>& symbols, const std::vector<std
   return {tensor(inputs, dims), tensor(targets, dims)};
 }
 
-// The lines of a text in an order drawn by the seed; each ends with a line break.
+// The lines of a text, shuffled by the seed; each ends with a line break.
 std::vector<std::uint8_t> with_drawn_lines(std::vector<std::uint8_t> symbols, std::uint8_t line_break,
                                            std::int64_t seed) {
   if (symbols.back() != line_break) {
@@ -107,7 +107,7 @@ TrainData text_file(TrainOptions& options) {
   data.name = options.data.string();
   data.sentence = data.name + ": " + grouped(symbols->size()) + " characters, " +
                   std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
-                  (options.lines ? ", in an order of lines by --seed," : "") + " are for testing";
+                  " are for testing" + (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = {spec, spec, next};
   data.test_inputs = test.inputs;
   data.test_labels = test.targets;

@@ -16,8 +16,8 @@
 namespace yoke::cli {
 
 void describe_trained(CommandLine& line, TrainedOptions& options) {
-  line.text("from", &options.from, "folder to which yoke train --save has saved checkpoints, or one of them",
-            "DIR");
+  line.text("from", &options.from,
+            "folder of checkpoints that yoke train --save has written, or one checkpoint", "DIR");
   line.text("backend", &options.backend, "backend to compute on, default cc", "NAME");
   line.texts("option", &options.device_options,
              "option of the device, may be repeated; yoke backends --help-options BACKEND lists them",
@@ -67,7 +67,7 @@ nn::Module module_of(const Trained& trained, const std::string& where) {
   }
 }
 
-// Before the model's expressions are built, which may be many.
+// Called before the model's expressions are built, because these may be many.
 void check_names(const Trained& trained, const std::string& where) {
   std::set<std::string> names;
   for (const NamedArray& array : trained.parameters) {
@@ -90,7 +90,7 @@ void check_names(const Trained& trained, const std::string& where) {
 
 Trained load_trained(const TrainedOptions& options) {
   if (options.from.empty()) {
-    throw UsageError("--from is missing; give a folder to which yoke train --save has saved checkpoints");
+    throw UsageError("--from is missing; give a folder of checkpoints that yoke train --save has written");
   }
   Trained trained;
   trained.checkpoint = checkpoint_of(options.from);

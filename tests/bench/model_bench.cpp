@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/model_bench.cpp: training steps of known models on made-up data. models.py times PyTorch beside it.
+// tests/bench/model_bench.cpp: training steps of known models on synthetic data. models.py compares it with PyTorch.
 //
-// Writes the initial parameters to FILE, prints the losses of the first steps as JSON, and then, for each number of
-// steps that it reads from the standard input, the seconds that a step takes.
+// Writes the initial parameters to FILE and prints the losses of the first steps as JSON. Then, for each number of
+// steps that it reads from standard input, it runs that many steps and prints the seconds per step.
 #include <yoke/yoke.h>
 
 #include <chrono>

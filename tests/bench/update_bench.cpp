@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/update_bench.cpp: updates of many parameters by an optimizer on cc, compared with the bandwidth of
-// memory: plain threads that read and write as many bytes.
+// tests/bench/update_bench.cpp: updates of many parameters by an optimizer on cc, compared with plain threads
+// that read and write the same number of bytes.
 #include <yoke/program/text.h>
 #include <yoke/yoke.h>
 
@@ -69,7 +69,7 @@ class YokeUpdate {
     context_.to_host("parameters", std::as_writable_bytes(std::span(values)));
     context_.stream()->wait();
     if (std::any_of(values.begin(), values.end(), [&](float value) { return value != values.front(); })) {
-      throw std::runtime_error("equal elements became different");
+      throw std::runtime_error("elements that were equal differ after an update");
     }
     return values.back();
   }
@@ -189,9 +189,9 @@ int main(int argc, char** argv) {
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
   po::options_description options(
       "usage: update_bench [OPTION...]\n"
-      "Updates of f32 parameters by optimizers on cc, beside plain threads that read and write as many "
-      "bytes. Times\n"
-      "are the best of all rounds");
+      "Times updates of f32 parameters by optimizers on cc, and plain threads that read and write the same "
+      "number of\n"
+      "bytes. Times are the best of all rounds");
   options.add_options()("help", "show this text")("json", "print one JSON array")(
       "elements", po::value(&count), "number of parameters, default 25,000,000")(
       "rounds", po::value(&rounds), "repetitions of each, default 20")(

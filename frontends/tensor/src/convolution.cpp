@@ -163,7 +163,7 @@ Windows pool_windows(const Tensor& x, const PerAxis& window, const PerAxis& stri
 }
 
 // The windows as [batch, windows.., elements of a window.., channels], and the axes of the elements. Channels are last,
-// so that what the gradients keep about each element is contiguous along them.
+// so that the values that gradients keep for each element are contiguous.
 std::pair<Tensor, Axes> pooled(const Windows& windows, const Tensor& x, double filling,
                                const std::string& function) {
   const int count = static_cast<int>(windows.size.size());

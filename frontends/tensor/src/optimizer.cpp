@@ -55,7 +55,7 @@ Tensor adam_step(const Tensor& gradient, const Tensors& states, double beta1, do
   const Tensor second = moving(states[1], beta2, square(gradient));
   updates.push_back({states[0], first});
   updates.push_back({states[1], second});
-  // Factors that are scalars: elements are multiplied, which is faster than to divide them.
+  // Multiplying elements by a scalar is faster than dividing them.
   const Tensor mean = beta1 == 0 ? first : first * (1 / correction(beta1, first.type()));
   const Tensor root = beta2 == 0 ? sqrt(second) : sqrt(second) * (1 / sqrt(correction(beta2, second.type())));
   return mean / (root + eps);
@@ -127,7 +127,7 @@ std::vector<Update> Optimizer::update(const UpdateOperands& operands) const {
                  " states, leaves with the shape and type of " + detail::describe(value));
   }
   if (rule_.term && (!number || number.rank() != 0)) {
-    detail::fail(name() + ": it needs its number over all gradients, a scalar");
+    detail::fail(name() + ": it needs the number over all gradients, a scalar");
   }
   if (group > rule_.patterns.size()) {
     detail::fail(name() + ": there is no group " + std::to_string(group) + " of parameters; it has " +

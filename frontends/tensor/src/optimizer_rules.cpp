@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/optimizer_rules.cpp: optimizers made of others: clipping, moving averages, groups of parameters.
+// frontends/tensor/src/optimizer_rules.cpp: optimizers that wrap others: clipping, averages, groups of parameters.
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>
 

@@ -41,7 +41,7 @@ struct Predictor::Impl {
     }
   }
 
-  // Uploads the parameter at its first use, and drops its bytes.
+  // Copies the parameter to the device at its first use, and frees the host's copy.
   void upload(const Parameter& parameter) {
     const std::string& name = parameter.name();
     const TensorSpec spec{static_cast<std::int32_t>(parameter.type()), parameter.dims()};
@@ -56,7 +56,7 @@ struct Predictor::Impl {
       if (is_given && (type != spec.type || found->second.dims != spec.dims ||
                        found->second.bytes.size() != spec.byte_count())) {
         fail("predict: the values of the parameter '" + name + "' are " +
-             described(type, found->second.dims) + ", the model has " + described(spec.type, spec.dims) +
+             described(type, found->second.dims) + ", but the model has " + described(spec.type, spec.dims) +
              "; use the model that was trained");
       }
       const auto values = parameter.values();
@@ -107,7 +107,7 @@ struct Predictor::Impl {
   std::shared_ptr<Runtime> runtime;
   std::string device_name;
   Model model;
-  std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are uploaded
+  std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are on the device
   Context context;                           // the parameters and scalars
   detail::ScalarTable scalars;
   CodeCache codes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/trainer_prior.cpp: training that goes on from live contexts, on their devices.
+// frontends/tensor/src/trainer_prior.cpp: training that continues from existing contexts, on their devices.
 #include "host_copy.h"
 #include "node.h"
 #include "trainer_impl.h"

@@ -50,7 +50,8 @@ void Trainer::Impl::check_groups() const {
     }
     if (!is_used) {
       detail::fail("data_parallel: no parameter is in the group '" + patterns[i] +
-                   "'; the parameters that it or an earlier pattern can match are " + names);
+                   "': its pattern matches none, or earlier patterns match them first; the parameters are " +
+                   names);
     }
   }
 }
@@ -66,7 +67,7 @@ std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& 
   return options.optimizer.update({value, gradient, states, options.learning_rate, number, group});
 }
 
-// The optimizer's number over all gradients, for one program that has them all. Empty if it has none.
+// The optimizer's number over all gradients, for one program that has them all. Empty if the optimizer has none.
 Tensor Trainer::Impl::number_of(const std::vector<Tensor>& gradients) const {
   const OptimizerRule& rule = options.optimizer.rule();
   Tensor total;

@@ -141,8 +141,8 @@ class Solution {
     }
   }
 
-  // Windows that do not overlap, as x[2 * o + k] with k < 2: each element of the source is in one of them at most, so
-  // that its gradient is that of the window: a reshape of dy. Otherwise empty.
+  // The gradient of windows that do not overlap, such as x[2 * o + k] with k < 2. Each element of the source is in at
+  // most one window, so the gradient is a reshape of dy. Returns an empty Tensor for other views.
   Tensor joined_windows(const Tensor& dy) const {
     Axes order;
     Dims joined;

@@ -118,8 +118,7 @@ TEST_F(YokeGenerate, MistakesAreErrors) {
   const auto unknown = generate({"--prompt", "abxc"});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_EQ(unknown.out, "");
-  EXPECT_THAT(unknown.err,
-              HasSubstr("--prompt has 'x' at position 3, which the text of the training does not have"));
+  EXPECT_THAT(unknown.err, HasSubstr("--prompt has 'x' at position 3, which is not in the training text"));
   EXPECT_THAT(generate({"--prompt",
                         "a\xff"
                         "b"})
@@ -137,7 +136,7 @@ TEST_F(YokeGenerate, MistakesAreErrors) {
   ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
   const auto other = generate({"--prompt", "a"});
   EXPECT_EQ(other.code, 1);
-  EXPECT_THAT(other.err, HasSubstr("which writes no text; use yoke predict"));
+  EXPECT_THAT(other.err, HasSubstr("which does not generate text; use yoke predict"));
 }
 
 }  // namespace

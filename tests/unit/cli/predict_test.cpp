@@ -126,8 +126,7 @@ TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
 
   write_file(folder_ / "other.csv", "x,y,kind\n1,2,medium\n3,4,low\n");
   EXPECT_THAT(run(predict("other.csv")).err,
-              HasSubstr("other.csv, line 2, column 'kind': the training has no "
-                        "class 'medium'"));
+              HasSubstr("other.csv, line 2, column 'kind': the model has no class 'medium'"));
   write_file(folder_ / "less.csv", "x,z\n1,2\n");
   EXPECT_THAT(run(predict("less.csv")).err, HasSubstr("less.csv has no column 'y'; it has 'x', 'z'"));
 }
@@ -155,7 +154,7 @@ TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {
   const Json bare = json_of(predict("images/train-images-idx3-ubyte"));
   EXPECT_TRUE(bare["loss"].is_null());
   write_file(folder_ / "small", test::idx_images(1, 2, 2, "1234"));
-  EXPECT_THAT(run(predict("small")).err, HasSubstr("images of 2 x 2 pixels, and the model is for 4 x 4"));
+  EXPECT_THAT(run(predict("small")).err, HasSubstr("images of 2 x 2 pixels, but the model needs 4 x 4"));
 }
 
 TEST_F(YokePredict, TextHasTheLossOfTheTraining) {
@@ -175,7 +174,7 @@ TEST_F(YokePredict, TextHasTheLossOfTheTraining) {
   }
   write_file(folder_ / "unknown.txt", "hello\nworld?\n");
   EXPECT_THAT(run(predict("unknown.txt")).err,
-              HasSubstr("has a character, byte 63, that the text of the training"));
+              HasSubstr("has byte 63, a character that is not in the training text"));
 }
 
 TEST_F(YokePredict, HalfMoonsPredictPoints) {

@@ -144,7 +144,7 @@ TEST_F(YokeTrainEarly, ReportIsOnePageWithoutOtherFiles) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr("report: "));
   const std::string page = test::read_whole(folder_ / "r.html");
-  for (const std::string title : {"Loss", "Validation rmse", "Learning rate", "Examples per second"}) {
+  for (const std::string title : {"Loss", "Test rmse", "Learning rate", "Examples per second"}) {
     EXPECT_THAT(page, HasSubstr("<h2>" + title + "</h2><svg")) << title;
   }
   EXPECT_THAT(page,
@@ -163,8 +163,8 @@ TEST_F(YokeTrainEarly, ReportIsWrittenWhenARunIsStopped) {
   const auto outcome = command.wait();
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const std::string page = test::read_whole(folder_ / "r.html");
-  EXPECT_THAT(
-      page, AllOf(HasSubstr("stopped before the end"), HasSubstr("Validation accuracy"), HasSubstr("<svg")));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("stopped before the end"), HasSubstr("Test accuracy"), HasSubstr("<svg")));
 }
 
 TEST_F(YokeTrainEarly, WrongUseIsAnError) {

@@ -88,7 +88,7 @@ TEST_F(PredictorTest, WrongValuesAreErrors) {
     return error_of([&] { (void)Predictor(folder_.path(), model, predictor_options()).predict(x_); });
   };
   EXPECT_THAT(predict(nn::sequential(nn::linear(5))),
-              is_error(ErrorCode::kInvalidArgument, "'0.weight' are f32[6, 3], the model has f32[5, 3]"));
+              is_error(ErrorCode::kInvalidArgument, "'0.weight' are f32[6, 3], but the model has f32[5, 3]"));
   EXPECT_THAT(predict(nn::sequential(nn::linear(6), nn::linear(5))),
               is_error(ErrorCode::kInvalidArgument, "'1.weight'"));
   EXPECT_THAT(predict(nn::sequential(nn::linear(6), nn::relu(), nn::linear(5))),
