@@ -18,13 +18,13 @@ void EarlyStopping::evaluated(Trainer& trainer, double loss) {
   if (options_.early_stopping == 0 || !(loss < best_loss_)) {
     return;
   }
-  best_loss_ = loss;
-  best_step_ = trainer.step_count();
   if (checkpoints_.is_on()) {
     checkpoints_.save_best(trainer, loss);
   } else if (!options_.save.empty()) {
     best_ = LossWatch::values_of(trainer);
   }
+  best_loss_ = loss;  // not earlier: after an Error, the next lower loss is saved again
+  best_step_ = trainer.step_count();
 }
 
 bool EarlyStopping::is_over(const Trainer& trainer) const {

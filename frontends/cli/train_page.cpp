@@ -87,7 +87,9 @@ std::pair<double, double> range_of(const std::vector<Curve>& curves,
       }
     }
   }
-  const double gap = high > low ? 0 : std::max(std::abs(high) * 0.1, 1e-9);
+  // A range of a few roundings counts as one value: marks that close would be the same number.
+  const double size = std::max(std::abs(low), std::abs(high));
+  const double gap = high - low > 1e-9 * size ? 0 : std::max(size * 0.1, 1e-9);
   return {low - gap, high + gap};
 }
 

@@ -51,6 +51,42 @@ std::vector<std::uint8_t> with_drawn_lines(std::vector<std::uint8_t> symbols, st
   return result;
 }
 
+// The number of characters for training, at the start. With --lines, puts the lines into an order by --seed first.
+std::uint64_t divide(const TrainOptions& options, const std::string& alphabet,
+                     std::vector<std::uint8_t>& symbols) {
+  std::uint64_t train_count = symbols.size() - symbols.size() / 10;
+  if (!options.lines) {
+    return train_count;
+  }
+  const std::size_t found = alphabet.find('\n');
+  if (found == std::string::npos) {
+    throw UsageError("--lines needs a text with several lines; " + options.data.string() + " has one");
+  }
+  const auto line_break = static_cast<std::uint8_t>(found);
+  symbols = with_drawn_lines(std::move(symbols), line_break, options.seed);
+  while (train_count < symbols.size() && symbols[train_count - 1] != line_break) {
+    ++train_count;
+  }
+  return train_count;
+}
+
+// Windows at distinct random positions of the first `train_count` symbols, as long as these last.
+Feed feed_of(const std::shared_ptr<std::vector<std::uint8_t>>& symbols, std::uint64_t train_count,
+             std::uint64_t context, std::uint64_t batch, std::int64_t seed) {
+  const std::uint64_t rows = std::max<std::uint64_t>(1, train_count / context / batch) * batch;
+  const TensorSpec spec{YOKE_TYPE_U8, {rows, context}};
+  const auto next = [symbols, context, batch, seed, starts = train_count - context](std::int64_t number) {
+    const std::uint64_t first = static_cast<std::uint64_t>(number) * batch;
+    std::vector<std::uint64_t> chosen(batch);
+    for (std::uint64_t i = 0; i < batch; ++i) {
+      const std::uint64_t drawn = first + i;
+      chosen[i] = Permutation(starts, seed, static_cast<std::int64_t>(drawn / starts))(drawn % starts);
+    }
+    return windows_at(*symbols, chosen, context);
+  };
+  return {spec, spec, next};
+}
+
 }  // namespace
 
 TrainData text_file(TrainOptions& options) {
@@ -64,18 +100,7 @@ TrainData text_file(TrainOptions& options) {
   std::memcpy(symbols->data(), bytes.data(), bytes.size());
   const models::TextModel model = models::text_model(options.model, text.alphabet.size());
   const std::uint64_t context = model.context;
-  std::uint64_t train_count = symbols->size() - symbols->size() / 10;
-  if (options.lines) {
-    const std::size_t found = text.alphabet.find('\n');
-    if (found == std::string::npos) {
-      throw UsageError("--lines needs a text with several lines; " + options.data.string() + " has one");
-    }
-    const auto line_break = static_cast<std::uint8_t>(found);
-    *symbols = with_drawn_lines(std::move(*symbols), line_break, options.seed);
-    while (train_count < symbols->size() && (*symbols)[train_count - 1] != line_break) {
-      ++train_count;
-    }
-  }
+  const std::uint64_t train_count = divide(options, text.alphabet, *symbols);
   const std::uint64_t test_count = symbols->size() - train_count;
   if (symbols->size() < 10 || test_count <= context || train_count <= context) {
     throw Error(ErrorCode::kInvalidArgument,
@@ -84,31 +109,17 @@ TrainData text_file(TrainOptions& options) {
                     grouped(10 * (context + 1)) +
                     ": the last tenth is for testing; use a longer text, or a smaller context");
   }
-  const auto batch = static_cast<std::uint64_t>(options.batch);
-  const std::uint64_t rows = std::max<std::uint64_t>(1, train_count / context / batch) * batch;
   std::vector<std::uint64_t> positions;
   for (std::uint64_t i = train_count; i + context < symbols->size(); i += model.predicts_last ? 1 : context) {
     positions.push_back(i);
   }
   const Batch test = windows_at(*symbols, positions, context);
-  const TensorSpec spec{YOKE_TYPE_U8, {rows, context}};
-  const auto next = [symbols, context, batch, seed = options.seed,
-                     starts = train_count - context](std::int64_t number) {
-    const std::uint64_t first = static_cast<std::uint64_t>(number) * batch;
-    std::vector<std::uint64_t> chosen(batch);
-    for (std::uint64_t i = 0; i < batch; ++i) {
-      // Distinct positions as long as they last.
-      const std::uint64_t drawn = first + i;
-      chosen[i] = Permutation(starts, seed, static_cast<std::int64_t>(drawn / starts))(drawn % starts);
-    }
-    return windows_at(*symbols, chosen, context);
-  };
   TrainData data;
   data.name = options.data.string();
   data.sentence = data.name + ": " + grouped(symbols->size()) + " characters, " +
                   std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
                   " are for testing" + (options.lines ? ", after the lines were shuffled by --seed" : "");
-  data.feed = {spec, spec, next};
+  data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);
   data.test_inputs = test.inputs;
   data.test_labels = test.targets;
   data.class_count = text.alphabet.size();

@@ -29,10 +29,14 @@ void describe_trained(CommandLine& line, TrainedOptions& options) {
 namespace {
 
 std::filesystem::path checkpoint_of(const std::string& from) {
-  const std::filesystem::path best = std::filesystem::path(from) / kBestFolder;
-  std::error_code ignored;
-  return checkpoint_weights(std::filesystem::is_directory(best, ignored) ? best : std::filesystem::path(from))
-      .parent_path();
+  try {
+    return checkpoint_weights(std::filesystem::path(from) / kBestFolder).parent_path();
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) {
+      throw;
+    }
+  }
+  return checkpoint_weights(from).parent_path();  // no evaluation has been the best yet
 }
 
 std::string note_of(const Checkpoint& checkpoint, const std::string& name, const std::string& where) {

@@ -49,21 +49,23 @@ void StepPlan::each_measure(const std::function<void(const UpdateShape& shape)>&
 }
 
 void StepPlan::allocate_number() {
-  if (!has_number_ || shards_[0].has(kNumber)) {
+  if (!has_number_) {
     return;
   }
   for (const Arena& arena : arenas_) {
-    if (!arena.is_running_state) {
+    if (!arena.is_running_state && !shards_[0].has(arena.name(kPieces))) {
       shards_[0].allocate(arena.name(kPieces), numbers(arena.element_count / piece_size(arena)));
     }
   }
   for (std::size_t k = shards_.size(); k-- > 0;) {
-    if (k == 0 || !shares_parameters_) {
+    if ((k == 0 || !shares_parameters_) && !shards_[k].has(kNumber)) {
       shards_[k].allocate(kNumber, {YOKE_TYPE_F64, {}});
     }
   }
   for (std::size_t k = 1; shares_parameters_ && k < shards_.size(); ++k) {
-    shards_[k].adopt(kNumber, {YOKE_TYPE_F64, {}}, shards_[0].tensor(kNumber).view);
+    if (!shards_[k].has(kNumber)) {
+      shards_[k].adopt(kNumber, {YOKE_TYPE_F64, {}}, shards_[0].tensor(kNumber).view);
+    }
   }
 }
 

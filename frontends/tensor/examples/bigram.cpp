@@ -23,7 +23,7 @@ bool learns(const char* path) {
   const yoke::Tensor inputs = yoke::rows(yoke::tensor(from, {from.size()}, "from"), row, kRows);
   const yoke::Tensor targets = yoke::rows(yoke::tensor(to, {to.size()}, "to"), row, kRows);
   const yoke::Parameter logits("logits", {27, 27},
-                               yoke::Initializer::zeros());  // each character is as likely
+                               yoke::Initializer::zeros());  // all characters are equally likely
   const auto update = yoke::grad_update(yoke::cross_entropy(yoke::take(logits.tensor(), inputs), targets));
   const auto sgd = yoke::sgd_update(update, 50.0F / kWorkers);  // the gradients of a round are added up
 

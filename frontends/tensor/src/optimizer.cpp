@@ -68,6 +68,20 @@ Tensor norm(const Tensor& x) {
 
 }  // namespace
 
+namespace {
+
+OptimizerRule rule_of(std::string name, std::vector<std::string> states, Optimizer::UpdateOf update) {
+  OptimizerRule rule{.name = std::move(name), .states = std::move(states), .update = {}};
+  if (update) {
+    rule.update = [update = std::move(update)](const UpdateOperands& now) {
+      return update(now.value, now.gradient, now.states, now.learning_rate);
+    };
+  }
+  return rule;
+}
+
+}  // namespace
+
 Optimizer::Optimizer(OptimizerRule rule) : rule_(std::move(rule)) {
   if (!rule_.update) {
     detail::fail("optimizer '" + name() + "': the function is empty");
@@ -94,12 +108,7 @@ Optimizer::Optimizer(OptimizerRule rule) : rule_(std::move(rule)) {
 }
 
 Optimizer::Optimizer(std::string name, std::vector<std::string> states, UpdateOf update)
-    : Optimizer(OptimizerRule{
-          std::move(name), std::move(states),
-          update
-              ? [update](const UpdateOperands&
-                             now) { return update(now.value, now.gradient, now.states, now.learning_rate); }
-              : std::function<std::vector<Update>(const UpdateOperands&)>()}) {}
+    : Optimizer(rule_of(std::move(name), std::move(states), std::move(update))) {}
 
 std::vector<Update> Optimizer::update(const Tensor& value, const Tensor& gradient, const Tensors& states,
                                       const Tensor& learning_rate) const {

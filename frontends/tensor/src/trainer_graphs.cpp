@@ -238,6 +238,8 @@ void Trainer::Impl::build_graphs() {
     }
   }
   check_groups();
+  check_number();
+  check_prior();
 }
 
 }  // namespace yoke

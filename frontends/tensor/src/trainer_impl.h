@@ -56,6 +56,8 @@ struct Trainer::Impl {
                      std::map<std::string, std::string>& names) const;
   // In trainer_updates.cpp:
   void check_groups() const;
+  void check_number() const;
+  void check_prior() const;
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient, const std::string& suffix,
                                 std::uint32_t group, const Tensor& number);
   Tensor number_of(const std::vector<Tensor>& gradients) const;

@@ -30,6 +30,18 @@ void Trainer::Impl::use_prior_devices() {
   }
 }
 
+void Trainer::Impl::check_prior() const {
+  for (const Context& context : options.prior_contexts) {
+    for (const Parameter& parameter : parameters) {
+      const TensorSpec spec = {static_cast<std::int32_t>(parameter.type()), parameter.dims()};
+      if (context.has(parameter.name()) && !(context.tensor(parameter.name()).spec == spec)) {
+        fail("data_parallel: the tensor '" + parameter.name() +
+             "' of a prior context has another type or shape than the parameter");
+      }
+    }
+  }
+}
+
 // Queues a copy of the first prior context's tensor into the owner's parameter. Returns false if it has none.
 bool Trainer::Impl::starts_from_prior(const Parameter& parameter) const {
   if (options.prior_contexts.empty() || !options.prior_contexts[0].has(parameter.name())) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_state.cpp: copies what a run needs to go on later, and goes on from such a copy.
 #include <algorithm>
+#include <optional>
 
 #include "host_copy.h"
 #include "trainer_impl.h"
@@ -160,16 +161,21 @@ void Trainer::swap_averages() {
                     ? "swap_averages: no step has run, so there are no averages yet; call step() first"
                     : "swap_averages: the optimizer keeps no averages; use moving_average(optimizer)");
   }
+  // Taken once: if a device is lost, the function is called again, when some shards may have the exchanged values.
+  std::optional<TrainerState> exchanged;
   Impl::at_step(impl_, "swap_averages()", [&] {
-    TrainerState state = impl_->take_state();
-    for (NamedArray& parameter : state.parameters) {
-      for (NamedArray& average : state.optimizer) {
-        if (average.name == "average/" + parameter.name) {
-          std::swap(average.bytes, parameter.bytes);
+    if (!exchanged) {
+      TrainerState state = impl_->take_state();
+      for (NamedArray& parameter : state.parameters) {
+        for (NamedArray& average : state.optimizer) {
+          if (average.name == "average/" + parameter.name) {
+            std::swap(average.bytes, parameter.bytes);
+          }
         }
       }
+      exchanged = std::move(state);
     }
-    impl_->write_state(state);
+    impl_->write_state(*exchanged);
   });
   impl_->has_averages = !impl_->has_averages;
 }

@@ -37,6 +37,19 @@ const NamedProgram& kept(Programs& programs, const UpdateShape& shape, const Mak
 
 }  // namespace
 
+void Trainer::Impl::check_number() const {
+  const OptimizerRule& rule = options.optimizer.rule();
+  if (!rule.term) {
+    return;
+  }
+  const Tensor gradient = placeholder("gradient", Type::kF32, {1});
+  const Tensor number = rule.number(sum(cast(rule.term(gradient), Type::kF64)));
+  if (!lower("number", {{"number", number}}).program.symbols.empty()) {
+    detail::fail("optimizer '" + rule.name +
+                 "': the number over all gradients uses a symbol; use it in the update instead");
+  }
+}
+
 void Trainer::Impl::check_groups() const {
   const std::vector<std::string>& patterns = options.optimizer.rule().patterns;
   for (std::size_t i = 0; i < patterns.size(); ++i) {
@@ -116,6 +129,15 @@ NamedProgram Trainer::Impl::combine_program() const {
       const std::uint64_t count = arena.element_count * arena.element_byte_count() / YOKE_BUFFER_ALIGNMENT;
       const Tensor part = sum(placeholder("pieces_" + std::to_string(a), Type::kF64, {count}));
       total = total ? total + part : part;
+      std::uint64_t padding = arena.element_count;
+      for (const std::size_t member : arena.members) {
+        padding -= parameters[parameter_order[member]].tensor().element_count();
+      }
+      if (padding != 0) {  // its gradients are zero, but the term of zero may be another number
+        const Tensor zero = zeros(static_cast<Type>(arena.type), {1});
+        const Tensor term = sum(cast(options.optimizer.rule().term(zero), Type::kF64));
+        total = total - static_cast<double>(padding) * term;
+      }
     }
   }
   return detail::name_program(lower("combine", {{"number", options.optimizer.rule().number(total)}}), {},

@@ -167,6 +167,13 @@ TEST_F(YokeTrainEarly, ReportIsWrittenWhenARunIsStopped) {
               AllOf(HasSubstr("stopped before the end"), HasSubstr("Test accuracy"), HasSubstr("<svg")));
 }
 
+TEST_F(YokeTrainEarly, PredictTakesTheLatestCheckpointIfThereIsNoBestOne) {
+  ASSERT_EQ(run(words({"--save", folder_ / "run"})).code, 0);
+  std::filesystem::create_directory(std::filesystem::path(folder_ / "run") / "best");
+  const auto outcome = run({"predict", "--from", folder_ / "run", "--data", folder_ / "test.csv"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST_F(YokeTrainEarly, WrongUseIsAnError) {
   EXPECT_EQ(run({"train", "--early-stopping", "0"}).code, 2);
   EXPECT_THAT(run({"train", "--report", "r.txt"}).err, HasSubstr("--report takes a file that ends in .html"));

@@ -253,6 +253,37 @@ TEST(ClippedTraining, WithoutFiniteGradientsGivesNaNAsPyTorchDoes) {
   }
 }
 
+// The number is the count of elements: the padding of parameters does not count.
+TEST(NumbersOverAllGradients, CountOnlyElementsOfParameters) {
+  OptimizerRule rule;
+  rule.name = "count";
+  rule.update = [](const UpdateOperands& of) {
+    return std::vector<Update>{{of.value, of.value + cast(of.number, of.value.type())}};
+  };
+  rule.term = [](const Tensor& gradient) { return gradient * 0 + 1; };
+  rule.number = [](const Tensor& total) { return total; };
+  const auto trained = [&](std::int64_t shards) {
+    DataParallelOptions options = options_for(shards, 0.1F);
+    options.optimizer = Optimizer(rule);
+    const Parameter w("w", {3}, Initializer::zeros());
+    return data_parallel(
+        options, tensor<float>({1, 1}, {2, 1}), tensor<float>({1, 1}, {2}),
+        [&](const Tensor& x, const Tensor&) { return sum(w.tensor()) * mean(x); },
+        [&](Trainer& trainer) {
+          trainer.step();
+          return trainer.read_values("w");
+        });
+  };
+  EXPECT_EQ(trained(1), (std::vector<float>{3, 3, 3}));
+  EXPECT_EQ(trained(2), (std::vector<float>{3, 3, 3}));
+  rule.number = [](const Tensor& total) { return total + cast(symbol_value(step_symbol()), Type::kF64); };
+  for (const std::int64_t shards : {1, 2}) {
+    EXPECT_THAT(
+        test::error_of([&] { trained(shards); }),
+        test::is_error(ErrorCode::kInvalidArgument, "'count': the number over all gradients uses a symbol"));
+  }
+}
+
 TEST(LambTraining, HasTheSameBitsOnTheOwnerAndEverywhere) {
   for (const MergeStrategy strategy : kStrategies) {
     DataParallelOptions options = options_for(3, 0.05F);

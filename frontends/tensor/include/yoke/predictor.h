@@ -38,6 +38,8 @@ class Predictor {
   // load_checkpoint().
   Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options = {});
   ~Predictor();
+  Predictor(const Predictor&) = delete;
+  Predictor& operator=(const Predictor&) = delete;
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
