@@ -110,7 +110,7 @@ std::string label(double x, double y, const char* anchor, const std::string& tex
          escaped(text) + "</text>";
 }
 
-// A chart of curves over the steps. Values that are not finite leave gaps. Empty if there is no finite value.
+// A chart of curves over the steps. Values that are not finite leave gaps. Empty if all are not finite.
 std::string chart(const std::string& title, const std::vector<Curve>& curves) {
   const auto [first, last] = range_of(curves, &std::pair<double, double>::first);
   const auto [low, high] = range_of(curves, &std::pair<double, double>::second);

@@ -139,7 +139,7 @@ std::vector<Update> Optimizer::update(const UpdateOperands& operands) const {
     detail::fail(name() + ": it needs the number over all gradients, a scalar");
   }
   if (group > rule_.patterns.size()) {
-    detail::fail(name() + ": there is no group " + std::to_string(group) + " of parameters; it has " +
+    detail::fail(name() + ": the group of parameters is " + std::to_string(group) + ", but the last one is " +
                  std::to_string(rule_.patterns.size()));
   }
   UpdateOperands used = operands;

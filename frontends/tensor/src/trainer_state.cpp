@@ -158,7 +158,7 @@ void Trainer::swap_averages() {
   if (std::find(states.begin(), states.end(), "average") == states.end() || impl_->step_number == 0) {
     throw Error(ErrorCode::kFailedPrecondition,
                 impl_->step_number == 0
-                    ? "swap_averages: no step has run, so there are no averages yet; call step() first"
+                    ? "swap_averages: the averages begin with the first step; call step() first"
                     : "swap_averages: the optimizer keeps no averages; use moving_average(optimizer)");
   }
   // Taken once: if a device is lost, the function is called again, when some shards may have the exchanged values.

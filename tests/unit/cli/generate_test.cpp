@@ -2,11 +2,12 @@
 // tests/unit/cli/generate_test.cpp: yoke generate writes text like that of the training, and repeats it by its seed.
 #include <gmock/gmock.h>
 
-#include "command.h"
+#include "words.h"
 
 namespace yoke {
 namespace {
 
+using test::joined;
 using test::run;
 using test::TemporaryFolder;
 using test::write_file;
@@ -14,11 +15,6 @@ using ::testing::AnyOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
 
 class YokeGenerate : public ::testing::Test {
  protected:

@@ -7,11 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "command.h"
+#include "words.h"
 
 namespace yoke {
 namespace {
 
+using test::joined;
+using test::json_of;
 using test::run;
 using test::TemporaryFolder;
 using test::write_file;
@@ -20,17 +22,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
-
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-Json json_of(const std::vector<std::string>& words) {
-  const auto outcome = run(joined(words, {"--json"}));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  return Json::parse(outcome.out, nullptr, false);
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;

@@ -8,29 +8,20 @@
 #include <random>
 #include <thread>
 
-#include "command.h"
+#include "words.h"
 
 namespace yoke {
 namespace {
 
 using test::Command;
+using test::joined;
+using test::json_of;
 using test::run;
 using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
-
-std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
-  words.insert(words.end(), more.begin(), more.end());
-  return words;
-}
-
-Json json_of(const std::vector<std::string>& words) {
-  const auto outcome = run(joined(words, {"--json"}));
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  return Json::parse(outcome.out, nullptr, false);
-}
 
 // A net that learns 40 rows of noise by heart: the loss of the test rows soon rises.
 class YokeTrainEarly : public ::testing::Test {
