@@ -15,11 +15,12 @@
 
 #include "compiler.h"
 #include "prelude.h"
+#include "test_paths.h"
 
 namespace yoke::codegen::test {
 namespace {
 
-const std::string kFolder = YOKE_TEST_SOURCE_DIR "/tests/codegen_resources/";
+const std::string kFolder = yoke::test::source_folder() + "/tests/codegen_resources/";
 
 std::string contents(const std::filesystem::path& path) {
   std::ostringstream text;
@@ -31,7 +32,7 @@ std::string contents(const std::filesystem::path& path) {
 std::map<std::string, std::filesystem::path> program_files() {
   std::map<std::string, std::filesystem::path> files;
   for (const std::string& folder :
-       {kFolder + "programs", std::string(YOKE_TEST_SOURCE_DIR "/plugin_api/program/corpus")}) {
+       {kFolder + "programs", yoke::test::source_folder() + "/plugin_api/program/corpus"}) {
     for (const auto& entry : std::filesystem::directory_iterator(folder)) {
       if (entry.path().extension() == ".yoke") {
         files[entry.path().stem()] = entry.path();

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness.h"
+#include "test_paths.h"
 
 namespace yoke::fuzz {
 namespace {
@@ -39,7 +40,7 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& fold
 }
 
 const std::filesystem::path kRegressions =
-    std::filesystem::path(YOKE_TEST_SOURCE_DIR) / "tests/fuzz/regressions";
+    std::filesystem::path(test::source_folder()) / "tests/fuzz/regressions";
 
 TEST(FuzzedInputs, EveryRegressionIsHandled) {
   for (const auto& folder : std::filesystem::directory_iterator(kRegressions)) {

@@ -10,13 +10,13 @@ ROOMS = {
     },
     "schedule": {
         "sources": ["runtime/schedule/*.cpp"],
-        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_equality_test"],
-        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_equality_test)\.",
+        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_tests"],
+        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_tests)\.",
     },
     "parallel": {
         "sources": ["runtime/parallel/*.cpp"],
-        "targets": ["parallel_tests", "data_parallel_collectives_test", "data_parallel_equality_test"],
-        "tests": r"^(parallel_tests|data_parallel_(collectives|equality)_test)\.",
+        "targets": ["parallel_tests", "data_parallel_tests"],
+        "tests": r"^(parallel_tests|data_parallel_tests)\.",
     },
     "loader": {
         "sources": ["runtime/loader/*.cpp"],

@@ -13,6 +13,7 @@
 
 #include "../unit/data/test_files.h"
 #include "../unit/tensor/evaluate.h"
+#include "test_paths.h"
 
 namespace yoke {
 namespace {
@@ -419,10 +420,10 @@ TEST(Functions, AgreeWithPyTorchOnRandomShapes) {
           << Json{{"function", function.name}, {"options", call.options}};
     }
   }
-  EXPECT_EQ(
-      std::system(
-          (python + " " YOKE_TEST_SOURCE_DIR "/tests/parity/functions.py " + folder.path().string()).c_str()),
-      0);
+  EXPECT_EQ(std::system((python + " " + test::source_folder() + "/tests/parity/functions.py " +
+                         folder.path().string())
+                            .c_str()),
+            0);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "test_paths.h"
+
 namespace yoke::testing {
 
 // The folder that contains mnist/, text/ and other data sets; empty if it does not exist.
@@ -15,13 +17,13 @@ inline std::filesystem::path real_data() {
   const char* given = std::getenv("YOKE_TEST_DATA");
   const std::filesystem::path folder =
       given != nullptr ? std::filesystem::path(given)
-                       : std::filesystem::path(YOKE_TEST_SOURCE_DIR).parent_path() / "shared" / "data";
+                       : std::filesystem::path(test::source_folder()).parent_path() / "shared" / "data";
   return std::filesystem::exists(folder) ? folder : std::filesystem::path();
 }
 
 inline std::shared_ptr<Runtime> test_runtime() {
   RuntimeOptions options;
-  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  options.plugin_dirs = {test::plugin_folder()};
   options.search_environment = false;
   return std::make_shared<Runtime>(options);
 }

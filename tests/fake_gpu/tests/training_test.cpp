@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "replay/trace.h"
+#include "test_paths.h"
 
 namespace yoke::testing {
 namespace {
@@ -58,7 +59,7 @@ Outcome train(const std::string& backends, std::int64_t shards, const std::vecto
               Overlap overlap = Overlap::kAuto, MergeStrategy merge = MergeStrategy::kAuto,
               const std::function<void(DataParallelOptions&)>& change = {}) {
   RuntimeOptions runtime;
-  runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  runtime.plugin_dirs = {test::plugin_folder()};
   runtime.search_environment = false;
   DataParallelOptions settings;
   settings.backend_name = backends;
@@ -223,7 +224,7 @@ std::map<std::uint64_t, std::vector<Work>> work_by_stream(const std::string& pat
 // bucket is part of the first; two products of 48 rows with 300 x 300 weights follow it before the last part.
 void train_with_trace(const std::string& path) {
   RuntimeOptions runtime;
-  runtime.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  runtime.plugin_dirs = {test::plugin_folder()};
   runtime.search_environment = false;
   runtime.layers.names = "trace";
   runtime.layers.trace_file = path;

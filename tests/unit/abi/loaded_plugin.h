@@ -14,6 +14,8 @@
 #include <string_view>
 #include <vector>
 
+#include "test_paths.h"
+
 // The ABI's opaque status object, as these tests define it.
 struct yoke_error {
   std::int32_t code = -1;
@@ -61,7 +63,7 @@ class TestHost {
 };
 
 inline std::string plugin_path(const std::string& backend) {
-  return std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_" + backend + ".so";
+  return test::plugin_folder() + "/libyoke_backend_" + backend + ".so";
 }
 
 // The entry function of a built plugin, which stays mapped.

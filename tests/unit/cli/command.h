@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "test_files.h"
+#include "test_paths.h"
 
 namespace yoke::test {
 
@@ -52,7 +53,7 @@ class Command {
     if (process_ == 0) {
       dup2(fileno(out), STDOUT_FILENO);
       dup2(fileno(err), STDERR_FILENO);
-      setenv("YOKE_PLUGIN_PATH", YOKE_TEST_PLUGIN_DIR, 1);
+      setenv("YOKE_PLUGIN_PATH", test::plugin_folder().c_str(), 1);
       if (file_size_limit) {
         const rlimit limit{.rlim_cur = *file_size_limit, .rlim_max = *file_size_limit};
         setrlimit(RLIMIT_FSIZE, &limit);

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <string>
 
+#include "test_paths.h"
+
 namespace yoke {
 namespace {
 
@@ -143,7 +145,7 @@ TEST(YokeCommand, TraceThatIsIncompleteIsAnError) {
 }
 
 TEST(YokeCheckPlugin, PluginOptionsWorkBeforeAndAfterTheSubcommand) {
-  const std::string null = std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so";
+  const std::string null = test::plugin_folder() + "/libyoke_backend_null.so";
   const std::vector<std::string> check = {"check-plugin", null, "--filter", "copy.round-trip", "--json"};
   const auto devices = [&](std::vector<std::string> before, const std::vector<std::string>& after) {
     before.insert(before.end(), check.begin(), check.end());
@@ -172,7 +174,7 @@ TEST(YokeCheckPlugin, MessagesNameTheCommandThatWasTyped) {
 }
 
 TEST(YokeCheckPlugin, MessagesNameWhatCannotBeUsed) {
-  const std::string null = std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so";
+  const std::string null = test::plugin_folder() + "/libyoke_backend_null.so";
   const auto full = run({"check-plugin", null, "--filter", "load.enters", "--junit", "/dev/full"});
   EXPECT_EQ(full.code, 1);
   EXPECT_EQ(full.err,
@@ -188,9 +190,8 @@ TEST(YokeCheckPlugin, MessagesNameWhatCannotBeUsed) {
 }
 
 TEST(YokeCheckPlugin, RunWithoutTestsIsNotPassed) {
-  const auto outcome =
-      run({"--plugin-option", "null.devices=0", "check-plugin",
-           std::string(YOKE_TEST_PLUGIN_DIR) + "/libyoke_backend_null.so", "--filter", "copy.*"});
+  const auto outcome = run({"--plugin-option", "null.devices=0", "check-plugin",
+                            test::plugin_folder() + "/libyoke_backend_null.so", "--filter", "copy.*"});
   EXPECT_EQ(outcome.code, 3);
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("NOTHING TESTED "), Not(HasSubstr("PASSED"))));
 }

@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include "prelude.h"
+#include "test_paths.h"
 
 namespace yoke::codegen::test {
 namespace {
@@ -45,7 +46,7 @@ std::string trampoline(const std::string& name, std::size_t parameters) {
 
 std::string source_of(std::span<const Plan> plans) {
   const std::string_view begin = prelude(Dialect::kCuda);
-  std::string text = "#include \"" YOKE_TEST_SOURCE_DIR "/tests/unit/codegen/cpu_device.h\"\n";
+  std::string text = "#include \"" + yoke::test::source_folder() + "/tests/unit/codegen/cpu_device.h\"\n";
   text.append("extern \"C\" void run(void (*kernel)(const unsigned long long*), const unsigned* grid, ")
       .append("unsigned threads, bool with_fibers, const unsigned long long* arguments) {\n")
       .append("  cpu_device::run(kernel, grid, threads, with_fibers, arguments);\n}\n")

@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "test_files.h"
+#include "test_paths.h"
 
 namespace yoke {
 namespace {
@@ -207,7 +208,7 @@ TEST(Mnist, EmptyOrMissingFolderIsAnError) {
 TEST(Mnist, RealFilesHaveTheKnownCounts) {
   const char* set = std::getenv("YOKE_TEST_DATA");
   const std::filesystem::path folder =
-      std::filesystem::path(set != nullptr ? set : YOKE_TEST_SOURCE_DIR "/../shared/data") / "mnist";
+      std::filesystem::path(set != nullptr ? set : test::source_folder() + "/../shared/data") / "mnist";
   if (!std::filesystem::exists(folder)) {
     GTEST_SKIP() << folder << " does not exist; set YOKE_TEST_DATA to the folder that contains mnist/";
   }

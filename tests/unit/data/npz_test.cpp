@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "test_files.h"
+#include "test_paths.h"
 
 namespace yoke {
 namespace {
@@ -102,7 +103,7 @@ assert z['bool'].tolist() == [True, False]" )sh" +
 
 // numpy_compressed.npz was written by numpy.savez_compressed of numpy 2.
 TEST(Npz, LoadsFilesCompressedByNumpy) {
-  const auto arrays = load_npz(YOKE_TEST_SOURCE_DIR "/tests/unit/data/numpy_compressed.npz");
+  const auto arrays = load_npz(test::source_folder() + "/tests/unit/data/numpy_compressed.npz");
 
   ASSERT_EQ(arrays.size(), 8U);
   EXPECT_EQ(arrays[0].name, "weight");
@@ -207,7 +208,7 @@ TEST(Npz, EntryThatClaimsMoreThanCompressionAllowsIsAnErrorBeforeAnythingIsAlloc
 // Most changes are found by zlib, whose errors have texts of their own.
 TEST(Npz, ChangedByteOfACompressedFileIsAnErrorOrHasNoEffect) {
   const TemporaryFolder folder;
-  const std::string file = YOKE_TEST_SOURCE_DIR "/tests/unit/data/numpy_compressed.npz";
+  const std::string file = test::source_folder() + "/tests/unit/data/numpy_compressed.npz";
   const std::string whole = test::read_whole(file);
   const auto right = load_npz(file);
   std::size_t error_count = 0;

@@ -12,22 +12,18 @@
 #include <vector>
 
 #include "fake_backend.h"
+#include "test_paths.h"
 
 namespace yoke::testing {
 
-// "cc", or "test0" with the thread sanitizer, which runs the reference executor in this process.
 inline const char* backend_name() {
-  return YOKE_TEST_BACKEND;
+  return "cc";
 }
 
 inline std::shared_ptr<Runtime> test_runtime(RuntimeOptions options = {}) {
-  options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+  options.plugin_dirs = {test::plugin_folder()};
   options.search_environment = false;
-  auto runtime = std::make_shared<Runtime>(options);
-  if (std::string(backend_name()) == "test0") {
-    test::register_backend(*runtime, 0);
-  }
-  return runtime;
+  return std::make_shared<Runtime>(options);
 }
 
 inline DataParallelOptions options_for(std::int64_t shards, float rate) {

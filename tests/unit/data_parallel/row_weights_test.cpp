@@ -3,6 +3,7 @@
 #include <functional>
 
 #include "rows.h"
+#include "test_paths.h"
 
 namespace yoke::testing::rows {
 namespace {
@@ -51,7 +52,7 @@ class MixedShards : public ::testing::Test {
  protected:
   MixedShards() {
     RuntimeOptions with_log;
-    with_log.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+    with_log.plugin_dirs = {test::plugin_folder()};
     with_log.search_environment = false;
     with_log.log_level = LogLevel::kInfo;
     with_log.log_sink = [this](LogLevel, std::string_view line) { log_ += std::string(line) + "\n"; };

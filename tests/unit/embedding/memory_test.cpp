@@ -8,6 +8,7 @@
 #include "count_allocations.h"
 #include "rig.h"
 #include "rounds.h"
+#include "test_paths.h"
 
 namespace yoke::test {
 namespace {
@@ -196,7 +197,7 @@ class TrainingMemory : public ::testing::TestWithParam<std::tuple<const char*, W
  protected:
   TrainingMemory() {
     RuntimeOptions options = Rig::with_defaults({});
-    options.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+    options.plugin_dirs = {test::plugin_folder()};
     options_.runtime = std::make_shared<Runtime>(options);
     register_backend(*options_.runtime, 0);
     options_.backend_name = std::get<0>(GetParam());

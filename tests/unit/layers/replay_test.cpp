@@ -7,6 +7,7 @@
 #include "device/state.h"
 #include "recorded.h"
 #include "replay/contents.h"
+#include "test_paths.h"
 
 namespace yoke::test {
 namespace {
@@ -74,7 +75,7 @@ TEST_P(Replay, UnsupportedCodeAndItsDependentCallsAreSkipped) {
 TEST_P(Replay, OptionsArePassedToTheRecordedBackendOnly) {
   {
     auto with_null = Rig::with_defaults(options("trace", true));
-    with_null.plugin_dirs = {YOKE_TEST_PLUGIN_DIR};
+    with_null.plugin_dirs = {test::plugin_folder()};
     Runtime runtime(with_null);
     const Option limit{"memory_limit", std::int64_t{1} << 20U};
     static_cast<void>(runtime.backend("null")->open_device(0, {&limit, 1}));

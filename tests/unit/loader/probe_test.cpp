@@ -9,6 +9,7 @@
 #include <csignal>
 
 #include "loader_test.h"
+#include "test_paths.h"
 
 namespace yoke::test {
 namespace {
@@ -247,7 +248,7 @@ TEST_F(ProbeTest, MissingProgramIsARefusalOnlyIfTheProbeIsRequired) {
 }
 
 TEST_F(ProbeTest, InstallFolderIsProbedOnlyOnRequest) {
-  if (!std::filesystem::exists(Path(YOKE_TEST_PLUGIN_DIR) / file_name("cc"))) {
+  if (!std::filesystem::exists(Path(test::plugin_folder()) / file_name("cc"))) {
     GTEST_SKIP() << "the cc backend was not built";
   }
   auto given = with_probe();

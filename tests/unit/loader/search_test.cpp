@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "loader_test.h"
+#include "test_paths.h"
 
 namespace yoke::test {
 namespace {
@@ -127,7 +128,7 @@ TEST_F(SearchTest, LoadingOneBackendLoadsNoOther) {
   const auto before = mapped_plugins();
   Runtime runtime(options());
   runtime.backend("good");
-  const auto cc = Path(YOKE_TEST_PLUGIN_DIR) / file_name("cc");
+  const auto cc = Path(test::plugin_folder()) / file_name("cc");
   if (std::filesystem::exists(cc)) {
     EXPECT_EQ(runtime.backend("cc")->path(), std::filesystem::canonical(cc));
   }

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "corpus.h"
+#include "test_paths.h"
 
 namespace yoke::program {
 namespace {
@@ -142,7 +143,7 @@ TEST(ProgramText, FingerprintHashesTheCanonicalText) {
 }
 
 TEST(ProgramText, ReadmeExampleIsCanonicalAndValid) {
-  std::ifstream file(std::string(YOKE_TEST_SOURCE_DIR) + "/plugin_api/program/README.md");
+  std::ifstream file(test::source_folder() + "/plugin_api/program/README.md");
   std::stringstream readme;
   readme << file.rdbuf();
   const std::string text = readme.str();
