@@ -14,6 +14,8 @@ function(yoke_configure_target target)
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-restrict> $<$<CXX_COMPILER_ID:GNU>:-Wno-psabi>)
   if(YOKE_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
+  else()  # a new operation needs a case wherever operations have a meaning
+    target_compile_options(${target} PRIVATE -Werror=switch)
   endif()
   if(YOKE_SANITIZE STREQUAL "address")
     target_compile_options(${target} PRIVATE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
@@ -164,24 +166,25 @@ function(yoke_add_test_headers)
   yoke_configure_test(tests_headers)
 endfunction()
 
-# yoke_join_sources(<target>): compiles the sources of the target's own folder that are in no other target in groups of
-# about 60 KB, because most of the time goes to headers and templates that tests share.
+# yoke_join_sources(<target>): compiles the sources *_test.cpp of the target's folder in groups of about 60 KB, because
+# most of the time goes to headers and templates that they share. All of their code is in anonymous namespaces.
 function(yoke_join_sources target)
   get_target_property(sources ${target} SOURCES)
-  set(others "") # sources that stay alone
+  set(others "")  # sources that stay alone, and groups
   set(group "")
   set(bytes 0)
   set(count 0)
   foreach(source IN LISTS sources ITEMS "")
     if(source)
-      get_source_file_property(alone ${source} YOKE_ALONE)
-      if(alone OR NOT source MATCHES "^[a-z_0-9][a-z_0-9/]*\\.cpp$")
+      if(NOT source MATCHES "^[a-z_0-9][a-z_0-9/]*_test\\.cpp$")
         list(APPEND others ${source})
         continue()
       endif()
       file(SIZE ${CMAKE_CURRENT_SOURCE_DIR}/${source} size)
       math(EXPR bytes "${bytes} + ${size}")
       list(APPEND group ${source})
+      cmake_path(GET source PARENT_PATH folder)
+      target_include_directories(${target} BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/${folder})
     endif()
     if(group AND (NOT source OR bytes GREATER 60000))
       list(LENGTH group length)
@@ -203,7 +206,6 @@ function(yoke_join_sources target)
     endif()
   endforeach()
   set_target_properties(${target} PROPERTIES SOURCES "${others}")
-  target_include_directories(${target} BEFORE PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 endfunction()
 
 # yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): adds a GoogleTest program; ctest

@@ -1,7 +1,7 @@
 # Adds the operation `cbrt` to a copy of the sources. With its row in ops.def alone, no file that gives operations a
 # meaning compiles; with one case in each, everything does, and a program with cbrt runs. Run by ctest.
 set(copied plugin_api/program plugin_api/include plugin_api/sdk plugin_api/conformance plugin_api/examples/opencl
-  plugins/cc runtime/include frontends/tensor)
+  plugins/cc plugins/codegen runtime/include frontends/tensor)
 file(REMOVE_RECURSE ${FOLDER})
 foreach(folder ${copied})
   cmake_path(GET folder PARENT_PATH parent)
@@ -45,6 +45,7 @@ set(meanings
   plugin_api/program/src/scalar.cpp             # evaluation
   frontends/tensor/src/derivatives.cpp          # derivative
   plugins/cc/tile/kernels_map.cpp               # cc's kernel
+  plugins/codegen/expression.cpp                # kernels of cuda and hip
   plugin_api/examples/opencl/expression.cpp     # OpenCL's kernel
   plugin_api/conformance/program/bound.cpp)     # its range, for the conformance kit
 foreach(file ${meanings})
@@ -58,10 +59,12 @@ insert(frontends/tensor/src/derivatives.cpp "      return rules({[&] { return dy
   "    case Op::kCbrt:\n      return rules({[&] { return dy / (y * y * 3); }});\n")
 insert(plugins/cc/tile/operations.h "YOKE_CC_FUNCTION(Sqrt, __builtin_sqrtf(x), __builtin_sqrt(x))\n"
   "YOKE_CC_FUNCTION(Cbrt, ::cbrtf(x), ::cbrt(x))\n")
-# Twice: it is a function of floats, and none of integers.
-file(READ ${FOLDER}/plugin_api/examples/opencl/expression.cpp content)
-string(REPLACE "    case Op::kErf:\n" "    case Op::kErf:\n    case Op::kCbrt:\n" content "${content}")
-file(WRITE ${FOLDER}/plugin_api/examples/opencl/expression.cpp "${content}")
+# Twice in each file: it is a function of floats, and none of integers.
+foreach(file plugin_api/examples/opencl/expression.cpp plugins/codegen/expression.cpp)
+  file(READ ${FOLDER}/${file} content)
+  string(REPLACE "    case Op::kErf:\n" "    case Op::kErf:\n    case Op::kCbrt:\n" content "${content}")
+  file(WRITE ${FOLDER}/${file} "${content}")
+endforeach()
 insert(plugin_api/conformance/program/bound.cpp "    case Op::kSign:\n    case Op::kFloor:\n"
   "    case Op::kCbrt:\n")
 foreach(file ${meanings})

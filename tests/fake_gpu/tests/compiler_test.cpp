@@ -121,9 +121,8 @@ TEST_P(Compiler, KeptResultsAreSharedAndBrokenOnesReplaced) {
   std::filesystem::remove_all(folder);
 }
 
-}  // namespace
-
 INSTANTIATE_TEST_SUITE_P(Of, Compiler, testing::Bool(),
                          [](const auto& vendor) { return vendor.param ? "hip" : "cuda"; });
 
+}  // namespace
 }  // namespace fake_gpu_test

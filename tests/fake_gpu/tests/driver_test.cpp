@@ -296,9 +296,8 @@ TEST_P(FakeGpu, NoVisibleDeviceFailsAsTheDriverDoes) {
   EXPECT_EQ(gpu.device_count(&count), GetParam() ? 100 : 3);
 }
 
-}  // namespace
-
 INSTANTIATE_TEST_SUITE_P(Of, FakeGpu, testing::Bool(),
                          [](const auto& vendor) { return vendor.param ? "hip" : "cuda"; });
 
+}  // namespace
 }  // namespace fake_gpu_test

@@ -223,9 +223,8 @@ TEST_P(Kernel, StorePastAnAllocationIsFoundWhenItIsFreed) {
   EXPECT_THAT(gpu.complaints(), HasSubstr("bytes after the end of the allocation"));
 }
 
-}  // namespace
-
 INSTANTIATE_TEST_SUITE_P(Of, Kernel, testing::Bool(),
                          [](const auto& vendor) { return vendor.param ? "hip" : "cuda"; });
 
+}  // namespace
 }  // namespace fake_gpu_test

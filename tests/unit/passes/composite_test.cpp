@@ -8,6 +8,8 @@
 namespace yoke::passes {
 namespace {
 
+using yoke::Tensor;
+
 using testing::HasSubstr;
 using testing::Not;
 

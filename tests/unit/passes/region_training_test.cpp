@@ -7,6 +7,8 @@
 namespace yoke::passes {
 namespace {
 
+using yoke::Tensor;
+
 Tensor input(const std::string& name, const Dims& dims) {
   return placeholder(name, Type::kF32, dims);
 }

@@ -11,6 +11,8 @@
 namespace yoke::passes {
 namespace {
 
+using yoke::Tensor;
+
 // The gradient of a perceptron with `depth` layers of `width`, one output per parameter.
 Lowered mlp_gradient(std::size_t depth, std::uint64_t width, std::uint64_t batch) {
   Tensor h = placeholder("x", Type::kF32, {batch, width});

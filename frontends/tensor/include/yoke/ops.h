@@ -31,7 +31,7 @@ using Axes = std::vector<int>;  // for reductions, empty means all axes
 //              shift_left(x, count) shift_right(x, count)
 //   3 operands fma(a, b, c) = a * b + c, where(condition, a, b), random_bits(seed, stream, counter)
 // equal is not operator==, which containers would use. Integer division truncates; x / 0 and x % 0 are 0.
-// minimum and maximum are NaN if an operand is; where the operands are equal, the gradient goes to the
+// pow(x, 2) is x * x. minimum and maximum are NaN if an operand is; where the operands are equal, the gradient goes to the
 // first. The gradient of abs at 0 is 0, and so are those of sign, floor, ceil, round and trunc everywhere.
 #define YOKE_DECLARE_1(function) Tensor function(const Tensor& x);
 #define YOKE_DECLARE_2(function) Tensor function(const Tensor& a, const Tensor& b);
