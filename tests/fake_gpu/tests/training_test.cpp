@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/fake_gpu/tests/training_test.cpp: an MLP of MNIST's size trains on fake devices as on cc, on any
 // number of shards, on several backends at once, with and without graphs and overlap.
-#include <gtest/gtest.h>
 #include <yoke/yoke.h>
 
 #include <cmath>
@@ -14,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "on_fakes.h"
 #include "replay/trace.h"
 #include "test_paths.h"
 
@@ -111,40 +111,7 @@ void expect_near(const Outcome& got, const Outcome& expected, const std::string&
   }
 }
 
-class FakeTraining : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string folder = FAKE_GPU_FOLDER;
-    report_ = ::testing::TempDir() + "/fake_training_" + std::to_string(getpid());
-    const std::pair<const char*, std::string> variables[] = {
-        {"YOKE_CUDA_LIBRARY", folder + "/cuda/libcuda.so.1"},
-        {"YOKE_NVRTC_LIBRARY", folder + "/cuda/libnvrtc.so.13"},
-        {"YOKE_HIP_LIBRARY", folder + "/hip/libamdhip64.so.5"},
-        {"YOKE_HIPRTC_LIBRARY", folder + "/hip/libamdhip64.so.5"},
-        {"YOKE_CUBLASLT_LIBRARY", folder + "/cuda/libcuda.so.1"},
-        {"YOKE_NCCL_LIBRARY", folder + "/cuda/libcuda.so.1"},
-        {"YOKE_RCCL_LIBRARY", folder + "/hip/libamdhip64.so.5"},
-        {"YOKE_HIPBLASLT_LIBRARY", folder + "/hip/libamdhip64.so.5"},
-        {"FAKE_GPU_DEVICES", "4"},
-        {"FAKE_GPU_SEED", "5"},
-        {"FAKE_GPU_REPORT", report_},
-        {"XDG_CACHE_HOME", ::testing::TempDir() + "/fake_training_cache"}};
-    for (const auto& [name, value] : variables) {
-      setenv(name, value.c_str(), 1);
-    }
-    std::filesystem::remove(report_);
-  }
-
-  void TearDown() override {
-    std::ifstream file(report_);
-    const std::string complaints(std::istreambuf_iterator<char>(file), {});
-    EXPECT_EQ(complaints, "");
-    std::filesystem::remove(report_);
-  }
-
- private:
-  std::string report_;
-};
+class FakeTraining : public OnFakes {};
 
 TEST_F(FakeTraining, ShardsOnFakeDevicesTrainLikeOneShardOnCc) {
   const Outcome expected = train("cc", 1);

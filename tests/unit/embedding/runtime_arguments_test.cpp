@@ -3,6 +3,7 @@
 // empty and moved-from arguments. public_functions.py checks that no function is missing.
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/cost_model.h>
+#include <yoke/runtime/dlpack.h>
 #include <yoke/runtime/feed.h>
 #include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
@@ -202,6 +203,24 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("", MergeUse::kCopy, context, context));
 }
 
+TEST(RuntimeArguments, TensorsOfDlpack) {
+  auto control = std::make_shared<Control>();
+  control->provides.memory = true;
+  Rig rig(control);
+  Context context(rig.stream());
+  EXPECT_ERROR(kInvalid, (void)to_dlpack({}));
+  EXPECT_ERROR(kInvalid, (void)to_dlpack_unversioned({}));
+  EXPECT_ERROR(kInvalid, (void)to_dlpack({{99, {4}}, rig.buffer(16)}));
+  EXPECT_ERROR(kInvalid, (void)to_dlpack({kSpec, rig.buffer(15)}));
+  EXPECT_ERROR(kInvalid, (void)to_dlpack({kSpec, {rig.buffer(16).buffer, 4, 16}}));
+  EXPECT_ERROR(kInvalid, from_dlpack(context, "x", static_cast<dlpack::DLManagedTensor*>(nullptr)));
+  EXPECT_ERROR(kInvalid, from_dlpack(context, "x", static_cast<dlpack::DLManagedTensorVersioned*>(nullptr)));
+  dlpack::DLManagedTensor empty = {};
+  EXPECT_ERROR(ErrorCode::kUnimplemented, from_dlpack(context, "x", &empty));
+  dlpack::DLManagedTensorVersioned versioned = {};
+  EXPECT_ERROR(ErrorCode::kUnimplemented, from_dlpack(context, "x", &versioned));
+}
+
 TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   Rig rig;
   Context context(rig.stream());
@@ -222,6 +241,10 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   EXPECT_ERROR(kEmpty, context.init_from_host("y", kSpec, {}));
   EXPECT_ERROR(kEmpty, context.init_from_device("x", taken));
   EXPECT_ERROR(kEmpty, taken.init_from_device("x", context));
+  dlpack::DLManagedTensor foreign = {};
+  foreign.dl_tensor.dtype = {dlpack::kDLFloat, 32, 1};
+  foreign.dl_tensor.data = &foreign;
+  EXPECT_ERROR(kEmpty, from_dlpack(context, "y", &foreign));
   EXPECT_ERROR(kEmpty, context.link(code, "twice"));
   EXPECT_ERROR(kEmpty, context.link_merge(code, "twice", "x", Transfer()));
   EXPECT_ERROR(kEmpty, device_to_device("x", MergeUse::kNone, context, taken));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/memory_test.cpp: yoke.memory/1 through the runtime: pinned staging, foreign memory,
-// native handles, and a round trip through DLPack.
+// native handles.
 #include <cstdint>
 
 #include "fallback_rig.h"
@@ -157,99 +157,6 @@ TEST(NativeHandleTest, MissingHandlesAreUnimplemented) {
   Rig plain;
   EXPECT_ERROR(ErrorCode::kUnimplemented, (void)plain.device->native());
   EXPECT_ERROR(ErrorCode::kUnimplemented, (void)plain.buffer(1).buffer->device_address());
-}
-
-// The structures of DLPack 0.8 (dlpack.h).
-enum DLDeviceType : std::int32_t { kDLCPU = 1 };
-struct DLDevice {
-  DLDeviceType device_type;
-  std::int32_t device_id;
-};
-struct DLDataType {
-  std::uint8_t code;
-  std::uint8_t bits;
-  std::uint16_t lanes;
-};
-struct DLTensor {
-  void* data;
-  DLDevice device;
-  std::int32_t ndim;
-  DLDataType dtype;
-  std::int64_t* shape;
-  std::int64_t* strides;
-  std::uint64_t byte_offset;
-};
-struct DLManagedTensor {
-  DLTensor dl_tensor;
-  void* manager_ctx;
-  void (*deleter)(DLManagedTensor* self);
-};
-constexpr std::uint8_t kDLFloat = 2;
-
-// Shares a tensor of f32 with other libraries. The buffer lives until they call the deleter.
-DLManagedTensor* to_dlpack(const ContextTensor& tensor) {
-  struct Owner {
-    DLManagedTensor managed;
-    std::vector<std::int64_t> shape;
-    std::shared_ptr<Buffer> buffer;
-  };
-  auto* const owner = new Owner{{}, {tensor.spec.dims.begin(), tensor.spec.dims.end()}, tensor.view.buffer};
-  owner->managed.dl_tensor = {.data = reinterpret_cast<void*>(tensor.view.buffer->device_address()),
-                              .device = {kDLCPU, 0},
-                              .ndim = static_cast<std::int32_t>(owner->shape.size()),
-                              .dtype = {kDLFloat, 32, 1},
-                              .shape = owner->shape.data(),
-                              .strides = nullptr,
-                              .byte_offset = tensor.view.offset};
-  owner->managed.manager_ctx = owner;
-  owner->managed.deleter = [](DLManagedTensor* self) { delete static_cast<Owner*>(self->manager_ctx); };
-  return &owner->managed;
-}
-
-// Adopts a compact f32 tensor of another library. Its deleter is called
-// when the last user of the buffer is destroyed.
-void from_dlpack(Context& context, std::string_view name, DLManagedTensor* managed) {
-  const DLTensor& from = managed->dl_tensor;
-  const TensorSpec spec = {YOKE_TYPE_F32, {from.shape, from.shape + from.ndim}};
-  const auto buffer = Buffer::import(
-      context.stream()->device(), {.address = reinterpret_cast<std::uintptr_t>(from.data) + from.byte_offset,
-                                   .byte_count = spec.byte_count(),
-                                   .kind = YOKE_MEMORY_HOST,
-                                   .release = [managed] { managed->deleter(managed); }});
-  context.adopt(name, spec, {buffer, 0, spec.byte_count()});
-}
-
-TEST(DlpackTest, TensorSurvivesARoundTripWithoutACopy) {
-  Rig rig(memory_control());
-  const auto other = register_backend(rig.runtime, 1, memory_control());
-  const auto other_backend = rig.runtime.backend("test1");
-  DLManagedTensor* shared = nullptr;
-  {
-    Context context(rig.stream());
-    const std::vector<float> values = {1, 2, 3, 4, 5, 6};
-    context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(values));
-    context.stream()->wait();
-    shared = to_dlpack(context.tensor("x"));
-  }
-  EXPECT_EQ(rig.backend->live_counts().buffers, 1U) << "the DLPack tensor keeps the buffer";
-  static_cast<float*>(shared->dl_tensor.data)[5] = 60;  // another library writes to it
-  {
-    Context context(Stream::create(other_backend->open_device(0)));
-    from_dlpack(context, "x", shared);
-    context.allocate("y", {YOKE_TYPE_F32, {2, 3}});
-    const auto code =
-        compile(context.stream()->device(),
-                "yoke.program 1\nprogram twice() {\n  arg x : f32[2, 3] inout\n  arg y : f32[2, 3] out\n"
-                "  y[i, j] = x[i, j] * 2.0\n  x[i, j] = 0.0\n}\n");
-    context.link(code, "twice").run();
-    EXPECT_EQ(read<float>(*context.stream(), context.tensor("y").view),
-              (std::vector<float>{2, 4, 6, 8, 10, 120}));
-    EXPECT_EQ(static_cast<const float*>(shared->dl_tensor.data)[5], 0.0F)
-        << "the program used the memory in place";
-    EXPECT_EQ(rig.backend->live_counts().buffers, 1U);
-  }
-  EXPECT_EQ(rig.backend->live_counts().buffers, 0U) << "the deleter was called with the last buffer";
-  EXPECT_EQ(other_backend->live_counts().buffers, 0U);
 }
 
 }  // namespace
