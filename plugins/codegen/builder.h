@@ -45,6 +45,8 @@ class Builder {
   void launch(Launch launch);
   std::uint32_t launch_count() const { return static_cast<std::uint32_t>(plan_.launches.size()); }
 
+  // The current step adds floats in an order that may change from run to run.
+  void adds_in_any_order() { plan_.is_deterministic = false; }
   void round(const Round& round) { plan_.rounds.push_back(round); }
   Plan finish();
 

@@ -27,6 +27,7 @@ struct Target {
   std::uint32_t warp_size = 32;
   std::uint32_t max_threads = 1024;        // per block
   std::uint32_t shared_bytes = 48 * 1024;  // per block, without opting in to more
+  bool atomics = false;                    // scatters may add in any order
 };
 
 // One pointer parameter of a kernel: an argument of the program, or the workspace.
@@ -125,10 +126,8 @@ struct Plan {
   std::vector<Launch> launches;
   std::vector<Round> rounds;  // together all launches, in order of execution
   std::uint64_t workspace_byte_count = 0;
+  bool is_deterministic = true;  // equal arguments give equal bits
 };
-
-// Changes whenever the generated text may change for the same program and target.
-std::string_view revision();
 
 // Precondition: the program is verified. Throws sdk::Failure with YOKE_STATUS_UNIMPLEMENTED for a statement
 // that the target does not support; the text names the statement and the reason. Products that `library`

@@ -60,10 +60,6 @@ void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
 
 }  // namespace
 
-std::string_view revision() {
-  return "1";
-}
-
 Plan generate(const program::Program& program, const Target& target, ProductLibrary* library) {
   const SplitProgram split = split_reductions(program);
   Builder builder(split.program, target, library);

@@ -157,10 +157,6 @@ class ScatterPrinter {
   std::uint64_t other_count_ = 1;
 };
 
-}  // namespace
-
-namespace {
-
 // Whether an index of the target is an element that depends on a loop whose iterations never conflict.
 bool has_varying_indices(const Statement& statement) {
   const std::vector<bool> independent = program::independent_loops(statement);
@@ -175,20 +171,88 @@ bool has_varying_indices(const Statement& statement) {
   return found;
 }
 
+bool reads_its_target(const Statement& statement) {
+  bool reads_target = false;
+  program::visit_read_tensors(statement.value, [&](std::uint32_t tensor) {
+    reads_target = reads_target || tensor == statement.target.tensor;
+  });
+  return reads_target;
+}
+
+// The type that atomicAdd() is called with; empty if it has none for elements of the type.
+std::string_view atomic_type(const Target& target, Type type) {
+  switch (type) {
+    case Type::kF32:
+      return "float";
+    case Type::kF64:
+      return target.dialect == Dialect::kHip || target.capability >= 60 ? "double" : "";
+    case Type::kI64:
+      return "unsigned long long";  // the bits of sums are the same
+    case Type::kI32:
+      return "int";
+    case Type::kU32:
+      return "unsigned";
+    default:
+      return "";
+  }
+}
+
+// A thread for each update and each iteration of the other loops.
+void plan_atomic_scatter(Builder& builder, const Statement& statement) {
+  const Type type = builder.program().tensors[statement.target.tensor].type;
+  const std::string as(atomic_type(builder.target(), type));
+  Printer printer(builder, !fits_in_int(builder.program(), statement));
+  printer.select(statement);
+  std::vector<std::uint32_t> loops;
+  std::vector<std::uint64_t> extents;
+  std::uint64_t count = 1;
+  for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
+    if (!statement.reduces(loop)) {
+      loops.push_back(loop);
+      extents.push_back(statement.loops[loop].extent);
+      count *= extents.back();
+    }
+  }
+  const std::uint32_t blocks = open_elements(printer, count, kScatterThreads, "e");
+  const std::vector<std::string> names = split(printer, "e", extents);
+  for (std::size_t i = 0; i < loops.size(); ++i) {
+    printer.bind(loops[i], names[i]);
+  }
+  const Printer::Place place = printer.place(statement.target);
+  printer.open(place.inside.empty() ? "" : "if (" + place.inside + ")");
+  const std::string term = printer.named(type, printer.reduced());
+  printer.line("atomicAdd((" + as + "*)(" + printer.tensor(statement.target.tensor) + " + " + place.element +
+               "), (" + as + ")" + term + ");");
+  printer.close();
+  printer.close();
+  Launch launch = printer.launch();
+  launch.kernel = builder.kernel(kScatterThreads, printer.text());
+  launch.grid[0] = blocks;
+  launch.remark = "adds in any order";
+  builder.launch(std::move(launch));
+  if (type == Type::kF32 || type == Type::kF64) {
+    builder.adds_in_any_order();
+  }
+}
+
 }  // namespace
 
 bool plan_scatter(Builder& builder, std::size_t number) {
   const Program& program = builder.program();
   const Statement& statement = program.statements[number];
-  if (!program::has_element_index(statement.target) || has_varying_indices(statement)) {
+  if (!program::has_element_index(statement.target) || reads_its_target(statement)) {
     return false;
   }
-  bool reads_target = false;
-  program::visit_read_tensors(statement.value, [&](std::uint32_t tensor) {
-    reads_target = reads_target || tensor == statement.target.tensor;
-  });
+  if (builder.target().atomics && statement.assign == program::Assign::kAdd &&
+      !atomic_type(builder.target(), program.tensors[statement.target.tensor].type).empty()) {
+    plan_atomic_scatter(builder, statement);
+    return true;
+  }
+  if (has_varying_indices(statement)) {
+    return false;
+  }
   ScatterPrinter printer(builder, number);
-  if (reads_target || printer.update_count() < 2 || printer.update_count() > kMostUpdates ||
+  if (printer.update_count() < 2 || printer.update_count() > kMostUpdates ||
       printer.blocks_each() >= kMostScatterBlocks / printer.update_count()) {
     return false;
   }

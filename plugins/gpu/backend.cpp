@@ -44,7 +44,7 @@ class Device final : public sdk::Device {
     return std::make_unique<Code>(context_, text, options_.code);
   }
   std::vector<sdk::Verdict> can_compile(std::string_view text) override {
-    return verdicts(*context_, text, options_.code.products);
+    return verdicts(*context_, text, options_.code.plan);
   }
   std::unique_ptr<sdk::Stream> create_stream(std::int32_t priority) override;
   void abort() override;
@@ -171,6 +171,9 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
           "vendor", "Let the vendor's library compute products of matrices, if it is installed.", true),
       sdk::OptionSpec::flag("vendor_relu", "Let the library also apply relu, which may turn NaN into 0.",
                             false),
+      sdk::OptionSpec::flag(
+          "atomics", "Let scatters add with atomics: in any order, so results may differ from run to run.",
+          false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has 10 bits.", false),
   };
 }
@@ -185,7 +188,8 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   DeviceOptions chosen;
   chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
   chosen.code.graphs = options.flag("graphs");
-  chosen.code.products = {options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu")};
+  chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu")},
+                      options.flag("atomics")};
   chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
                                                   static_cast<std::uint64_t>(options.integer("cache_limit")));
   host().log(YOKE_LOG_INFO, "device.open backend=" + name + " device=" + std::to_string(ordinal) +

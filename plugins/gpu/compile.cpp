@@ -176,15 +176,17 @@ std::string place_of(const program::Program& program, const codegen::Plan& plan,
   return text;
 }
 
-codegen::Plan plan_for(Context& context, const program::Program& program, const ProductOptions& products) {
-  ProductChooser chooser(context.products(), products);
-  return codegen::generate(program, context.hardware().target, products.vendor ? &chooser : nullptr);
+codegen::Plan plan_for(Context& context, const program::Program& program, const PlanOptions& options) {
+  ProductChooser chooser(context.products(), options.products);
+  codegen::Target target = context.hardware().target;
+  target.atomics = options.atomics;
+  return codegen::generate(program, target, options.products.vendor ? &chooser : nullptr);
 }
 
 // NOLINTNEXTLINE(readability-function-size): a list of steps
 Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
-                 const ProductOptions& products)
-    : context_(std::move(context)), plan_(plan_for(*context_, program, products)) {
+                 const PlanOptions& options)
+    : context_(std::move(context)), plan_(plan_for(*context_, program, options)) {
   const codegen::Target& target = context_->hardware().target;
   Machine& machine = context_->machine();
   const std::string fault = context_->vendor().architecture_fault(target, machine.driver_version());
@@ -203,8 +205,10 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
   key_ = program::digest(identity + plan_.source);
   std::string identities;
   for (const codegen::Launch& launch : plan_.launches) {
-    products_.push_back(launch.product ? context_->products().plan(*launch.product, products) : nullptr);
-    identities += launch.product ? context_->products().identity(*launch.product, products) + "\n" : "";
+    products_.push_back(launch.product ? context_->products().plan(*launch.product, options.products)
+                                       : nullptr);
+    identities +=
+        launch.product ? context_->products().identity(*launch.product, options.products) + "\n" : "";
   }
   std::string full_key = identities.empty() ? key_ : program::digest(key_ + "\n" + identities);
 

@@ -16,13 +16,19 @@
 
 namespace yoke::gpu {
 
+// Options of a device that change plans.
+struct PlanOptions {
+  ProductOptions products;
+  bool atomics = false;  // scatters may add in any order
+};
+
 // A generated program whose kernels are loaded on one device.
 class Kernels {
  public:
   // Throws YOKE_STATUS_UNIMPLEMENTED for a statement that the device does not support, and
   // YOKE_STATUS_INTERNAL with program, statement and log for a kernel that does not compile.
   Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
-          const ProductOptions& products);
+          const PlanOptions& options);
   ~Kernels();
   Kernels(const Kernels&) = delete;
   Kernels& operator=(const Kernels&) = delete;
@@ -49,7 +55,7 @@ class Kernels {
 };
 
 // The plan of a program on a device.
-codegen::Plan plan_for(Context& context, const program::Program& program, const ProductOptions& products);
+codegen::Plan plan_for(Context& context, const program::Program& program, const PlanOptions& options);
 
 // "program 'p', statement 3 '...'", from the first line number in the compiler's log.
 std::string place_of(const program::Program& program, const codegen::Plan& plan, std::string_view log);

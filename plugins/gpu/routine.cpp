@@ -29,13 +29,13 @@ std::string unsupported_reason(const Context& context, const program::Program& p
   }
 }
 
-void add_verdicts(Context& context, const program::Program& program, const ProductOptions& products,
+void add_verdicts(Context& context, const program::Program& program, const PlanOptions& options,
                   std::uint32_t number, std::vector<sdk::Verdict>& all) {
   std::vector<std::uint32_t> launches(program.statements.size());
   std::vector<std::string> remarks(program.statements.size());
   std::string fault;
   try {
-    for (const codegen::Launch& launch : plan_for(context, program, products).launches) {
+    for (const codegen::Launch& launch : plan_for(context, program, options).launches) {
       for (std::uint32_t s = launch.first_statement; s < launch.last_statement; ++s) {
         ++launches[s];
         remarks[s] = launch.remark;
@@ -72,11 +72,11 @@ void add_verdicts(Context& context, const program::Program& program, const Produ
 
 }  // namespace
 
-std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const ProductOptions& products) {
+std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const PlanOptions& options) {
   std::vector<sdk::Verdict> all;
   const program::Module module = sdk::read_program(text);
   for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
-    add_verdicts(context, module.programs[p], products, p, all);
+    add_verdicts(context, module.programs[p], options, p, all);
   }
   return all;
 }
@@ -84,7 +84,7 @@ std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, cons
 Code::Code(const std::shared_ptr<Context>& context, std::string_view text, CodeOptions options)
     : options_(std::move(options)) {
   for (const program::Program& source : sdk::read_program(text).programs) {
-    programs_.push_back(std::make_shared<const Kernels>(context, source, *options_.cache, options_.products));
+    programs_.push_back(std::make_shared<const Kernels>(context, source, *options_.cache, options_.plan));
     sdk::Entry entry = sdk::entry_of(source);
     for (const codegen::Launch& launch : programs_.back()->plan().launches) {
       for (const codegen::Slot& slot : launch.product ? launch.slots : std::vector<codegen::Slot>()) {
@@ -93,6 +93,7 @@ Code::Code(const std::shared_ptr<Context>& context, std::string_view text, CodeO
         }
       }
     }
+    entry.deterministic = programs_.back()->plan().is_deterministic;
     entry.workspace_byte_count = programs_.back()->plan().workspace_byte_count;
     entry.fingerprint = std::string(context->vendor().facts().name) + "-" + programs_.back()->key();
     entries_.push_back(std::move(entry));

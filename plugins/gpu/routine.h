@@ -19,7 +19,7 @@ class Stream;
 struct CodeOptions {
   std::shared_ptr<const CodeCache> cache;
   bool graphs = true;
-  ProductOptions products;
+  PlanOptions plan;
 };
 
 class Code final : public sdk::Code {
@@ -36,7 +36,7 @@ class Code final : public sdk::Code {
 };
 
 // How the device would run each statement of a text. Compiles nothing.
-std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const ProductOptions& products);
+std::vector<sdk::Verdict> verdicts(Context& context, std::string_view text, const PlanOptions& options);
 
 // The first launch calls the driver for each kernel. The second one records these calls as a graph, which
 // later launches launch as a whole. A routine with one kernel needs no graph.

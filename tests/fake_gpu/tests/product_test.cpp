@@ -208,8 +208,8 @@ class Bound {
       : case_(case_of(product)),
         context_(machine_of(setup)->context(0)),
         code_(context_, text_of(product),
-              {std::make_shared<CodeCache>(sdk::Host(), "", 0), true, setup.options}),
-        reason_(verdicts(*context_, text_of(product), setup.options).at(0).reason) {
+              {std::make_shared<CodeCache>(sdk::Host(), "", 0), true, {setup.options}}),
+        reason_(verdicts(*context_, text_of(product), {setup.options}).at(0).reason) {
     std::vector<sdk::Binding> bindings;
     for (const sdk::Argument& argument : code_.entries()[0].arguments) {
       alignments_.push_back(argument.alignment);

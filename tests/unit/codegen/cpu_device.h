@@ -169,6 +169,14 @@ inline void run(void (*kernel)(const unsigned long long*), const unsigned* grid,
 
 }  // namespace cpu_device
 
+// Threads run one at a time.
+template <class T>
+T atomicAdd(T* element, T value) {
+  const T old = *element;
+  *element += value;
+  return old;
+}
+
 #define threadIdx cpu_device::thread_index()
 #define blockIdx cpu_device::block_index
 #define blockDim cpu_device::block_size
