@@ -220,6 +220,8 @@ std::vector<Case> cases() {
       {"cross entropy 8192 x 8192, of a copy", cross_entropy},
       {"cross entropy gradient, of a copy", cross_entropy_backward},
       {"bf16 product 8192 cubed, of cublasLt", [](Bench& bench) { return bf16_product(bench, 95); }},
+      {"bf16 product 8192 cubed by yoke's kernels, of cublasLt",
+       [](Bench& bench) { return bf16_product(bench, 50); }, true},
   };
 }
 

@@ -199,6 +199,18 @@ void print(const Row& row) {
   std::fflush(stdout);
 }
 
+// The device, or a second handle of it that uses no library of the vendor.
+std::shared_ptr<Device> open_device(Backend& backend, std::vector<std::string> options, bool without_vendor) {
+  const std::vector<OptionSpec> specs = backend.option_specs();
+  const bool has_option =
+      std::any_of(specs.begin(), specs.end(), [](const OptionSpec& spec) { return spec.name == "vendor"; });
+  if (without_vendor && has_option) {
+    std::erase_if(options, [](const std::string& option) { return option.starts_with("vendor="); });
+    options.emplace_back("vendor=off");
+  }
+  return backend.open_device(0, backend.parse_options(options));
+}
+
 int run(int argc, char** argv) {
   po::options_description described("gpu_bench: times the parts of training on a GPU backend");
   described.add_options()("help", "print this text")(
@@ -222,8 +234,10 @@ int run(int argc, char** argv) {
     std::cout << "skipped: " << backend->no_device_reason() << "\n";
     return 77;
   }
-  Bench bench(backend->open_device(0, backend->parse_options(given["option"].as<std::vector<std::string>>())),
-              given.count("small") != 0);
+  const bool small = given.count("small") != 0;
+  const auto texts = given["option"].as<std::vector<std::string>>();
+  Bench bench(open_device(*backend, texts, false), small);
+  Bench own_kernels(open_device(*backend, texts, true), small);
   nlohmann::json rows = nlohmann::json::array();
   bool all_met = true;
   for (const Case& one : cases()) {
@@ -232,7 +246,7 @@ int run(int argc, char** argv) {
     }
     Row row;
     try {
-      row = one.run(bench);
+      row = one.run(one.without_vendor ? own_kernels : bench);
     } catch (const std::exception& error) {
       row.missing = error.what();
     }
@@ -250,7 +264,7 @@ int run(int argc, char** argv) {
                                 {"rows", rows}}
               << "\n";
   }
-  return all_met || given.count("small") != 0 ? 0 : 1;
+  return all_met || small ? 0 : 1;
 }
 
 }  // namespace

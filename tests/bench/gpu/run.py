@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/gpu/run.py: everything that needs a GPU, in one command.
-"""Builds yoke, then, on the GPU of a backend: runs the conformance kit, compares training with the backend cc, runs a short
-training under compute-sanitizer where it is installed, times the parts of training against their bars, and times MNIST
-beside PyTorch where it is installed. Prints a table, writes JSON, and exits with 1 if a step fails or a bar is missed, and
-with 77 if there is no GPU."""
+"""Builds yoke, then, on the GPU of a backend: times the parts of training against their bars, times MNIST and a GPT beside
+PyTorch where it is installed, compares training with the backend cc, runs a short training under compute-sanitizer where it
+is installed, and runs the conformance kit. With cuda, repeats timings, training and kit on hip over the CUDA driver. Prints
+a table, writes JSON, and exits with 1 if a step fails or a bar is missed, and with 77 if there is no GPU."""
 import argparse
 import json
 import os
@@ -48,6 +48,56 @@ for _ in range(5):
     epoch()
     best = min(best, (time.perf_counter() - start) / count)
 print(best)
+"""
+
+
+# The model of yoke/models.h: pre-norm, GELU, learned positions, an output layer that shares the embedding, no biases.
+TORCH_GPT = """
+import sys, time, torch
+from torch import nn
+from torch.nn import functional as F
+half = sys.argv[1] == "bf16"
+torch.set_float32_matmul_precision("highest")
+layers, heads, width, context, batch, symbols = 12, 12, 768, 1024, 8, 65
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
+        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
+        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
+    def forward(self, x):
+        parts = self.qkv(self.first(x)).view(batch, context, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, context, width))
+        return x + self.down(F.gelu(self.up(self.second(x))))
+class Gpt(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.symbols, self.positions = nn.Embedding(symbols, width), nn.Embedding(context, width)
+        self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
+        self.last = nn.LayerNorm(width, bias=False)
+    def forward(self, x, y):
+        hidden = self.layers(self.symbols(x) + self.positions.weight)
+        logits = F.linear(self.last(hidden), self.symbols.weight)
+        return F.cross_entropy(logits.view(-1, symbols).float(), y.view(-1))
+model = Gpt().cuda()
+optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+run = torch.compile(model)
+data = torch.randint(symbols, (batch, context + 1), device="cuda")
+def step():
+    optimizer.zero_grad()
+    with torch.autocast("cuda", torch.bfloat16, enabled=half):
+        loss = run(data[:, :-1], data[:, 1:])
+    loss.backward()
+    optimizer.step()
+for _ in range(5):
+    step()
+torch.cuda.synchronize()
+start = time.perf_counter()
+for _ in range(15):
+    step()
+torch.cuda.synchronize()
+print(15 * batch * context / (time.perf_counter() - start))
 """
 
 
@@ -98,7 +148,7 @@ def gpu_of(backend):
 
 
 def build(folder, steps):
-    targets = ["yoke", "yoke_backend_cc", "yoke_backend_cuda", "yoke_backend_hip", "yoke-conformance", "gpu_bench"]
+    targets = ["yoke", "yoke_backend_cc", "yoke_backend_cuda", "yoke_backend_hip", "yoke-conformance", "gpu_bench", "hip_on_cuda"]
     start = time.monotonic()
     run = steps.command(["cmake", "--preset", "release", "-B", folder, "-DYOKE_UNITY=ON"], cwd=ROOT)
     if run.returncode == 0:
@@ -107,24 +157,25 @@ def build(folder, steps):
     return run.returncode == 0
 
 
-def loss_of(steps, yoke, backend, data):
+def loss_of(steps, yoke, backend, data, environment=None):
     words = [yoke, "train", "--backend", backend, "--shards", "1", "--data", data, "--model", "mlp:64", "--batch", "100", "--epochs", "2",
              "--lr", "0.1", "--json"]
-    run = steps.command(words)
+    run = steps.command(words, env=environment)
     if run.returncode != 0:
         return None, last_line(run)
     report = json.loads(run.stdout.strip().splitlines()[-1])
     return report["train_loss"], report
 
 
-def parity(steps, yoke, backend, data):
-    mine, report = loss_of(steps, yoke, backend, data)
+def parity(steps, yoke, backend, data, environment=None):
+    name = "training equals cc" + (": hip over the shim" if environment else "")
+    mine, report = loss_of(steps, yoke, backend, data, environment)
     peer, _ = loss_of(steps, yoke, "cc", data)
     if mine is None or peer is None:
-        steps.add("training equals cc", False, str(report))
+        steps.add(name, False, str(report))
         return
     difference = abs(mine - peer) / max(abs(peer), 1e-9)
-    steps.add("training equals cc", difference < 1e-3, f"loss {mine:.6f}, on cc {peer:.6f}")
+    steps.add(name, difference < 1e-3, f"loss {mine:.6f}, on cc {peer:.6f}")
 
 
 def torch_step(steps, python, mode):
@@ -146,6 +197,64 @@ def mnist(steps, yoke, backend, python, data):
             steps.add(name, None, f"{step * 1e6:.1f} us a step; PyTorch with CUDA is missing, set YOKE_PEER_PYTHON")
         else:
             steps.add(name, step / peer <= bar, f"{step / peer:.2f} (bar {bar}), {step * 1e6:.1f} of {peer * 1e6:.1f} us")
+
+
+def tokens_per_second(steps, yoke, backend, data, precision):
+    """Of the last of three epochs, and why there is none."""
+    words = [yoke, "train", "--backend", backend, "--shards", "1", "--data", data, "--model", "gpt:layers=12,heads=12,width=768,context=1024",
+             "--batch", "8", "--optimizer", "adamw", "--lr", "3e-4", "--epochs", "3", "--json", *precision]
+    run = steps.command(words)
+    if run.returncode != 0:
+        return None, last_line(run)
+    return 1024 * json.loads(run.stdout.strip().splitlines()[-1])["history"][-1]["examples_per_second"], ""
+
+
+def gpt(steps, yoke, backend, python, data):
+    """Tokens per second of a GPT beside torch.compile, in f32, and in bf16 if the command trains in it."""
+    draw = random.Random(1)
+    text = pathlib.Path(data) / "text.txt"
+    text.write_text("".join(chr(32 + draw.randrange(65)) for _ in range(8 * 10 * 1025)), encoding="utf-8")
+    has_bf16 = "--precision" in steps.command([yoke, "train", "--help"]).stdout
+    for type_name, precision in (("f32", []), ("bf16", ["--precision", "bf16"])):
+        name = f"GPT 12 x 12 x 768, context 1024, batch 8, AdamW, {type_name}: tokens/s of torch.compile"
+        if precision and not has_bf16:
+            steps.add(name, None, "yoke train has no bf16 yet")
+            continue
+        mine, why = tokens_per_second(steps, yoke, backend, text, precision)
+        if mine is None:
+            steps.add(name, False, why)
+            continue
+        run = steps.command([python, "-c", TORCH_GPT, type_name]) if python else None
+        if run is None or run.returncode != 0:
+            steps.add(name, None, f"{mine:.0f} tokens/s; " + (last_line(run) if run else "PyTorch with CUDA is missing, set YOKE_PEER_PYTHON"))
+            continue
+        peer = float(run.stdout.strip().splitlines()[-1])
+        steps.add(name, mine >= peer, f"{100 * mine / peer:.0f} % (bar 100 %), {mine:.0f} of {peer:.0f} tokens/s")
+
+
+def shim_environment(folder):
+    """The variables with which the plugin hip runs on the CUDA driver (tests/hip_on_cuda)."""
+    shim = str(folder / "tests" / "hip_on_cuda" / "libamdhip64.so.6")
+    return {**os.environ, "YOKE_HIP_LIBRARY": shim, "YOKE_HIPRTC_LIBRARY": shim, "YOKE_HIPBLASLT_LIBRARY": "/nonexistent.so"}
+
+
+def compare_with_shim(steps, bench, environment):
+    """Every timing of hip over the shim is within 5 % of that of cuda; both without the vendor's library."""
+    reports = []
+    for backend, variables in (("cuda", None), ("hip", environment)):
+        run = steps.command([bench, "--backend", backend, "--option", "vendor=off", "--json"], env=variables)
+        try:
+            reports.append({row["name"]: row for row in json.loads(run.stdout.strip().splitlines()[-1])["rows"]})
+        except (IndexError, ValueError):
+            steps.add("hip over the shim", False, f"{backend}: {last_line(run)}")
+            return
+    for name, row in reports[0].items():
+        other = reports[1].get(name, {"missing": "no such row"})
+        if row["missing"] or other["missing"]:
+            steps.add(f"hip over the shim: {name}", None, row["missing"] or other["missing"])
+            continue
+        slower = row["value"] / other["value"] if row.get("at_least") else other["value"] / row["value"]
+        steps.add(f"hip over the shim: {name}", slower <= 1.05, f"{slower:.3f} of the time of cuda (bar 1.05)")
 
 
 def torch_python():
@@ -173,6 +282,40 @@ def timings(steps, bench, backend):
     return report
 
 
+def kit(steps, folder, backend, programs, environment=None):
+    plugin = folder / "lib" / "yoke" / f"libyoke_backend_{backend}.so"
+    run = steps.command([folder / "bin" / "yoke-conformance", plugin, "--programs", programs, "--timeout", 300], env=environment)
+    steps.add("conformance kit" + (": hip over the shim" if environment else ""), run.returncode == 0, last_line(run))
+
+
+def sanitizer(steps, yoke, backend):
+    if not shutil.which("compute-sanitizer"):
+        steps.add("compute-sanitizer", None, "not installed")
+        return
+    run = steps.command(["compute-sanitizer", "--error-exitcode", "9", yoke, "train", "--backend", backend, "--epochs", "1", "--batch", "600"])
+    steps.add("compute-sanitizer", run.returncode == 0, last_line(run))
+
+
+def measure(steps, folder, backend, programs):
+    yoke = folder / "bin" / "yoke"
+    report = timings(steps, folder / "bin" / "gpu_bench", backend)
+    shim = shim_environment(folder) if backend == "cuda" else None
+    with tempfile.TemporaryDirectory() as data:
+        write_images(pathlib.Path(data))
+        python = torch_python()
+        mnist(steps, yoke, backend, python, data)
+        parity(steps, yoke, backend, data)
+        if shim:
+            parity(steps, yoke, "hip", data, shim)
+        gpt(steps, yoke, backend, python, data)
+    sanitizer(steps, yoke, backend)
+    kit(steps, folder, backend, programs)
+    if shim:
+        compare_with_shim(steps, folder / "bin" / "gpu_bench", shim)
+        kit(steps, folder, "hip", programs, shim)
+    return report
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--backend", choices=["cuda", "hip"], default="cuda")
@@ -189,21 +332,7 @@ def main():
     steps = Steps(time.monotonic() + 60 * arguments.minutes)
     report = None
     if build(arguments.build, steps):
-        folder = pathlib.Path(arguments.build)
-        yoke, plugin = folder / "bin" / "yoke", folder / "lib" / "yoke" / f"libyoke_backend_{arguments.backend}.so"
-        report = timings(steps, folder / "bin" / "gpu_bench", arguments.backend)
-        with tempfile.TemporaryDirectory() as data:
-            write_images(pathlib.Path(data))
-            mnist(steps, yoke, arguments.backend, torch_python(), data)
-            parity(steps, yoke, arguments.backend, data)
-        if shutil.which("compute-sanitizer"):
-            run = steps.command(["compute-sanitizer", "--error-exitcode", "9", yoke, "train", "--backend", arguments.backend,
-                                 "--epochs", "1", "--batch", "600"])
-            steps.add("compute-sanitizer", run.returncode == 0, last_line(run))
-        else:
-            steps.add("compute-sanitizer", None, "not installed")
-        run = steps.command([folder / "bin" / "yoke-conformance", plugin, "--programs", arguments.programs, "--timeout", 300])
-        steps.add("conformance kit", run.returncode == 0, last_line(run))
+        report = measure(steps, pathlib.Path(arguments.build), arguments.backend, arguments.programs)
     if arguments.json:
         pathlib.Path(arguments.json).write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "rows": steps.rows,
                                                              "timings": report}, indent=1) + "\n")
