@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/codegen_resources/compiler.cpp: NVRTC and hiprtc, which compile without a GPU.
+// tests/codegen_resources/compiler.cpp: NVRTC, hiprtc and clang, which compile without a GPU.
 #include "compiler.h"
 
 #include <dlfcn.h>
-#include <unistd.h>
+#include <elf.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <regex>
 #include <sstream>
 #include <stdexcept>
+
+#include "test_paths.h"
 
 namespace yoke::codegen::test {
 namespace {
@@ -96,6 +100,46 @@ Compiled compile(const Functions& functions, const std::string& source,
   return result;
 }
 
+// A number of a structure in a file.
+template <class T>
+T number_at(const std::string& bytes, std::size_t offset) {
+  T value = {};
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) {
+    throw std::runtime_error("the compiler's file is cut off");
+  }
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+// A cubin has a section ".nv.info.<kernel>" for each kernel: a list of attributes, of which one is the size of
+// the parameters. An attribute has a format (4: two bytes of a size, then its value; else two bytes of a value),
+// a number and the value.
+void read_cubin(const std::string& file, std::map<std::string, Resources>& resources) {
+  constexpr int kSized = 4;
+  constexpr int kParameterBytes = 0x19;
+  const auto sections = static_cast<std::size_t>(number_at<Elf64_Ehdr>(file, 0).e_shoff);
+  const auto header = [&](std::size_t section) {
+    return number_at<Elf64_Shdr>(file, sections + section * sizeof(Elf64_Shdr));
+  };
+  const auto count = number_at<Elf64_Ehdr>(file, 0).e_shnum;
+  const Elf64_Shdr names = header(number_at<Elf64_Ehdr>(file, 0).e_shstrndx);
+  const std::string prefix = ".nv.info.";
+  for (std::size_t section = 0; section < count; ++section) {
+    const Elf64_Shdr info = header(section);
+    const std::string name = file.c_str() + names.sh_offset + info.sh_name;
+    if (!name.starts_with(prefix)) {
+      continue;
+    }
+    for (std::size_t at = info.sh_offset; at + 4 <= info.sh_offset + info.sh_size; at += 4) {
+      const auto value = number_at<std::uint16_t>(file, at + 2);
+      if (number_at<std::uint8_t>(file, at + 1) == kParameterBytes) {
+        resources[name.substr(prefix.size())].arguments = value;
+      }
+      at += number_at<std::uint8_t>(file, at) == kSized ? value : 0U;
+    }
+  }
+}
+
 // The log of ptxas has a line for the name, one for spills and one for the rest of each kernel.
 std::map<std::string, Resources> from_log(const std::string& log) {
   static const std::regex name("entry function '([^']+)'");
@@ -133,26 +177,73 @@ std::string output_of(const std::string& command) {
   return text;
 }
 
+const std::string kClang = "clang++-19";
+
+// A folder that is removed with its owner.
+struct TemporaryFolder {
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "yoke_code_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error("cannot create a temporary folder");
+    }
+    path = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+std::string contents_of(const std::filesystem::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+// A code object, not linked: linking needs lld, and no kernel calls a function of another file.
+std::string clang_code(const std::string& source, const std::string& architecture) {
+  const TemporaryFolder folder;
+  const auto file = [&](const char* name) { return "'" + (folder.path / name).string() + "'"; };
+  std::ofstream(folder.path / "kernels.hip") << source;
+  const std::string shim = yoke::test::source_folder() + "/tests/codegen_resources/clang_hip.h";
+  const std::string command = kClang + " -x hip --cuda-device-only --offload-arch=" + architecture +
+                              " -nogpulib -nogpuinc -std=c++17 -O3 -ffp-contract=off -w -include '" + shim +
+                              "' -S -o " + file("kernels.s") + " " + file("kernels.hip") + " > " +
+                              file("log") + " 2>&1 && " + kClang +
+                              " --target=amdgcn-amd-amdhsa -mcpu=" + architecture + " -c -o " +
+                              file("kernels.o") + " " + file("kernels.s") + " > " + file("log") + " 2>&1";
+  if (std::system(command.c_str()) != 0) {
+    throw std::runtime_error(contents_of(folder.path / "log").substr(0, 4000));
+  }
+  return contents_of(folder.path / "kernels.o");
+}
+
 // The notes of a code object describe each kernel in YAML: keys in alphabetical order, some before its name.
 std::map<std::string, Resources> from_notes(const std::string& code) {
-  std::string path = (std::filesystem::temp_directory_path() / "yoke_code_XXXXXX").string();
-  const int file = mkstemp(path.data());
-  if (file < 0 || write(file, code.data(), code.size()) != static_cast<ssize_t>(code.size())) {
-    throw std::runtime_error("cannot write a temporary file");
-  }
-  close(file);
-  const std::string notes = output_of("llvm-readelf --notes '" + path + "'");
-  unlink(path.c_str());
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path / "code";
+  std::ofstream(file, std::ios::binary) << code;
+  const std::string notes = output_of("llvm-readelf --notes '" + file.string() + "'");
   static const std::regex pattern(
-      R"(\.(group_segment_fixed_size|symbol|vgpr_count|vgpr_spill_count):\s+'?([A-Za-z0-9_]+))");
+      R"(\.(group_segment_fixed_size|offset|size|value_kind|symbol|vgpr_count|vgpr_spill_count):\s+'?([A-Za-z0-9_]+))");
   std::map<std::string, Resources> result;
   Resources next;
   std::string name;
+  long last = 0;  // of the argument
   for (std::sregex_iterator match(notes.begin(), notes.end(), pattern), end; match != end; ++match) {
     const std::string key = (*match)[1];
     const std::string value = (*match)[2];
-    if (key == "group_segment_fixed_size") {
-      next = {};
+    if (key == "offset") {
+      next.arguments = std::stol(value) == 0 ? 0 : next.arguments;
+      last = std::stol(value);
+    } else if (key == "size") {
+      last += std::stol(value);
+    } else if (key == "value_kind") {
+      next.arguments = value.starts_with("hidden") ? next.arguments : last;
+    } else if (key == "group_segment_fixed_size") {
       next.shared = std::stol(value);
     } else if (key == "symbol") {
       name = value.substr(0, value.find(".kd"));
@@ -161,6 +252,7 @@ std::map<std::string, Resources> from_notes(const std::string& code) {
     } else {
       next.spilled = std::stol(value);
       result[name] = next;
+      next = {};
     }
   }
   return result;
@@ -168,24 +260,39 @@ std::map<std::string, Resources> from_notes(const std::string& code) {
 
 }  // namespace
 
-std::string compiler_version(Dialect dialect) {
-  const Functions& functions = functions_of(dialect);
+bool is_new_amd(const Target& target) {
+  return target.architecture == "gfx942" || target.architecture == "gfx1100";
+}
+
+std::string compiler_version(const Target& target) {
+  if (is_new_amd(target)) {
+    const std::string text = output_of(kClang + " --version 2> /dev/null");
+    static const std::regex version("clang version ([0-9]+\\.[0-9]+)");
+    std::smatch match;
+    return std::regex_search(text, match, version) ? "clang " + match[1].str() : "";
+  }
+  const Functions& functions = functions_of(target.dialect);
   int major = 0;
   int minor = 0;
   if (functions.version == nullptr || functions.version(&major, &minor) != 0) {
     return "";
   }
-  return (dialect == Dialect::kCuda ? "NVRTC " : "hiprtc ") + std::to_string(major) + "." +
+  return (target.dialect == Dialect::kCuda ? "NVRTC " : "hiprtc ") + std::to_string(major) + "." +
          std::to_string(minor);
 }
 
 std::map<std::string, Resources> resources_of(const std::string& source, const Target& target) {
+  if (is_new_amd(target)) {
+    return from_notes(clang_code(source, target.architecture));
+  }
   const Functions& functions = functions_of(target.dialect);
   if (target.dialect == Dialect::kCuda) {
-    return from_log(compile(functions, source,
-                            {"--gpu-architecture=sm_" + std::to_string(target.capability), "--fmad=false",
-                             "--std=c++17", "--ptxas-options=-v"})
-                        .log);
+    const Compiled compiled = compile(functions, source,
+                                      {"--gpu-architecture=sm_" + std::to_string(target.capability),
+                                       "--fmad=false", "--std=c++17", "--ptxas-options=-v"});
+    std::map<std::string, Resources> resources = from_log(compiled.log);
+    read_cubin(compiled.code, resources);
+    return resources;
   }
   return from_notes(
       compile(functions, source,

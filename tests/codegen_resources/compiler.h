@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/codegen_resources/compiler.h: NVRTC and hiprtc, which compile without a GPU.
+// tests/codegen_resources/compiler.h: compilers of kernels, which need no GPU.
 #pragma once
 
 #include <map>
@@ -10,15 +10,19 @@
 
 namespace yoke::codegen::test {
 
-// What a kernel uses on a device, in order of display: "registers", "shared", "spilled".
+// What a kernel uses on a device, in order of display.
 struct Resources {
   long registers = 0;  // of a thread
   long shared = 0;     // bytes of a block
+  long arguments = 0;  // bytes
   long spilled = 0;    // NVRTC: bytes of stores; hiprtc: registers
 };
 
-// The version of the compiler, such as "NVRTC 13.0"; empty where it is not installed.
-std::string compiler_version(Dialect dialect);
+// Whether the architecture is newer than hiprtc 5.2, so that clang++-19 compiles it.
+bool is_new_amd(const Target& target);
+
+// The version of the target's compiler, such as "NVRTC 13.0"; empty where it is not installed.
+std::string compiler_version(const Target& target);
 
 // Compiles for the target and returns the resources of each kernel by name. Throws std::runtime_error with
 // the compiler's messages.
