@@ -15,19 +15,34 @@ std::string RowPrinter::in_cache() const {
   return axes_.lanes > 1 ? "[k * " + std::to_string(axes_.lanes) + " + l]" : "[k]";
 }
 
-void RowPrinter::open_elements_of_row() {
+// How many iterations may have their loads in registers at once: "" for all. Arrays that are kept in registers
+// between loops need all.
+std::string RowPrinter::unrolled(const Traffic& traffic) const {
+  std::uint64_t registers = 0;  // of one iteration
+  for (const Linear& one : traffic.loads) {
+    registers +=
+        axes_.lanes * (program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8 ? 2 : 1);
+  }
+  const std::uint64_t fitting =
+      std::max<std::uint64_t>(registers_ / std::max<std::uint64_t>(registers, 1), 1);
+  if (is_cached_) {
+    return caches_.empty() && fitting < per_thread_ ? " " + std::to_string(fitting) : "";
+  }
+  return " " + std::to_string(std::min<std::uint64_t>(fitting, 4));
+}
+
+void RowPrinter::open_elements_of_row(const Traffic& traffic) {
   const std::string type(printer_.index_type());
   const std::string per_row = std::to_string(per_row_);
   const std::string end = std::to_string(vectors_);
+  printer_.line("#pragma unroll" + unrolled(traffic));
   if (is_cached_) {
-    printer_.line("#pragma unroll");
     printer_.open("for (int k = 0; k < " + std::to_string(per_thread_) + "; ++k)");
     printer_.line("const " + type + " e = k * " + per_row + " + lane;");
     if (vectors_ % per_row_ != 0) {
       printer_.open("if (e < " + end + ")");
     }
   } else {
-    printer_.line("#pragma unroll 4");
     printer_.open("for (" + type + " e = lane; e < " + end + "; e += " + per_row + ")");
   }
   std::vector<std::uint64_t> extents;
@@ -99,7 +114,7 @@ void RowPrinter::print_loop(std::size_t number) {
     }
   }
   const Traffic traffic = traffic_of(number);
-  open_elements_of_row();
+  open_elements_of_row(traffic);
   const std::vector<std::string> loaded = load_vectors(traffic);
   std::vector<std::string> stored;
   if (axes_.lanes > 1) {
@@ -240,6 +255,7 @@ void RowPrinter::finish_fold(std::size_t number, const std::string& sum) {
     printer_.line("if (lane % " + warp + " == 0) " + shared + "[lane / " + warp + "] = " + sum + ";");
     printer_.line("YK_SYNC();");
     printer_.line(sum + " = " + shared + "[0];");
+    printer_.line("#pragma unroll 4");  // all at once, for several sums, do not fit in registers
     printer_.open("for (int i = 1; i < " + std::to_string(warps) + "; ++i)");
     printer_.line(sum + " = " + printer_.applied(fold, type, {sum, shared + "[i]"}) + ";");
     printer_.close();

@@ -117,7 +117,8 @@ void RowPrinter::choose_caches() {
     }
   }
   const std::uint64_t most = registers.empty() ? 0 : *std::max_element(registers.begin(), registers.end());
-  is_cached_ = elements <= kMostCached && most <= std::min(kMostCachedAll, kMostCachedInBlock / threads_);
+  registers_ = std::min(kMostCachedAll, kMostCachedInBlock / threads_);
+  is_cached_ = elements <= kMostCached && most <= registers_;
   if (is_cached_) {
     caches_ = std::move(caches);
   }

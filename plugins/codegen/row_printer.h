@@ -55,7 +55,6 @@ class RowPrinter : private VectorPrinter {
   void print_values(const Phase& phase);
   void keep_row_values();
 
-  void open_elements_of_row();
   void close_elements_of_row();
 
   // What a loop loads and stores, except what is in registers already or stays there.
@@ -64,6 +63,8 @@ class RowPrinter : private VectorPrinter {
     std::vector<Linear> stores;
   };
   Traffic traffic_of(std::size_t phase);
+  std::string unrolled(const Traffic& traffic) const;
+  void open_elements_of_row(const Traffic& traffic);
 
   // Whether the loop must store what it writes: not if only registers are read or a later
   // loop overwrites it.
@@ -93,6 +94,7 @@ class RowPrinter : private VectorPrinter {
   std::uint64_t per_row_ = 1;     // threads that share a row
   std::uint64_t threads_ = 1;     // of a block
   std::uint64_t per_thread_ = 1;  // vectors of a row
+  std::uint64_t registers_ = 1;   // of a thread, for elements
   std::size_t row_axes_ = 0;
   bool is_partial_ = false;  // whether some threads have no row
   bool is_cached_ = false;
