@@ -60,6 +60,12 @@ void check_options(const StepOptions& options) {
                 "step plan: the placement sharded cuts parameters, but updates need whole ones; use owner or "
                 "everywhere");
   }
+  if (options.number_count == 0 || (options.number_count > 1 && !options.has_number)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                options.number_count == 0
+                    ? "step plan: number_count is 0; use at least 1, and has_number = false for none"
+                    : "step plan: number_count is set, but has_number is not; set both");
+  }
   if (options.merge_use == MergeUse::kNone) {
     throw Error(ErrorCode::kInvalidArgument, "step plan: merge_use is kNone; use kCopy or kStreaming");
   }
@@ -161,6 +167,7 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
       codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
       merge_use_(options.merge_use),
       has_number_(options.has_number),
+      number_count_(options.number_count),
       whole_parameters_(options.whole_parameters) {
   if (shards_.empty() || merging == 0 || merging > shards_.size()) {
     throw Error(ErrorCode::kInvalidArgument,

@@ -17,7 +17,7 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     throw Error(ErrorCode::kOutOfRange, "step plan: " + detail::outside_text("shard", shard, shards_.size()));
   }
   StepMemory result;
-  result.number = has_number_ && (shard == 0 || !shares_parameters_) ? sizeof(double) : 0;
+  result.number = has_number_ && (shard == 0 || !shares_parameters_) ? number_count_ * sizeof(double) : 0;
   for (const Arena& arena : arenas_) {
     const std::uint64_t bytes = arena.spec().byte_count();
     const bool has_own = shard == 0 || !shares_parameters_;

@@ -48,23 +48,30 @@ void StepPlan::each_measure(const std::function<void(const UpdateShape& shape)>&
   }
 }
 
+TensorSpec StepPlan::number_spec() const {
+  return number_count_ > 1 ? numbers(number_count_) : TensorSpec{YOKE_TYPE_F64, {}};
+}
+
+void StepPlan::allocate_pieces() {
+  for (const Arena& arena : arenas_) {
+    if (has_number_ && !arena.is_running_state && !shards_[0].has(arena.name(kPieces))) {
+      shards_[0].allocate(arena.name(kPieces), numbers(arena.element_count / piece_size(arena)));
+    }
+  }
+}
+
 void StepPlan::allocate_number() {
   if (!has_number_) {
     return;
   }
-  for (const Arena& arena : arenas_) {
-    if (!arena.is_running_state && !shards_[0].has(arena.name(kPieces))) {
-      shards_[0].allocate(arena.name(kPieces), numbers(arena.element_count / piece_size(arena)));
-    }
-  }
   for (std::size_t k = shards_.size(); k-- > 0;) {
     if ((k == 0 || !shares_parameters_) && !shards_[k].has(kNumber)) {
-      shards_[k].allocate(kNumber, {YOKE_TYPE_F64, {}});
+      shards_[k].allocate(kNumber, number_spec());
     }
   }
   for (std::size_t k = 1; shares_parameters_ && k < shards_.size(); ++k) {
     if (!shards_[k].has(kNumber)) {
-      shards_[k].adopt(kNumber, {YOKE_TYPE_F64, {}}, shards_[0].tensor(kNumber).view);
+      shards_[k].adopt(kNumber, number_spec(), shards_[0].tensor(kNumber).view);
     }
   }
 }
@@ -86,6 +93,9 @@ LinkedCollective StepPlan::link_measure(const StepNumber& number, const Bucket& 
     for (std::size_t i = 0; i < terms.size(); ++i) {
       own.adopt("gradient_" + std::to_string(i), {arena.type, {part.range.count()}},
                 arena_part(terms[i], arena, "gradients", part.range));
+    }
+    if (number_count_ > 1) {
+      own.adopt("number", number_spec(), shards_[part.shard].tensor(kNumber).view);
     }
     const std::uint64_t first = part.range.begin / piece_size(arena);
     const std::uint64_t count = part.range.count() / piece_size(arena);
@@ -122,11 +132,11 @@ void StepPlan::link_number(const StepNumber& number) {
       own.adopt("pieces_" + std::to_string(a), pieces.spec, pieces.view);
     }
   }
-  own.adopt("number", {YOKE_TYPE_F64, {}}, shards_[0].tensor(kNumber).view);
+  own.adopt("number", number_spec(), shards_[0].tensor(kNumber).view);
   const auto code = codes_->get(own.stream()->device(), program.text);
   combine_ = {};
   combine_.add(own.link(code, program.entry, program.rename));
-  if (placement_ != Placement::kOwner) {
+  if (placement_ != Placement::kOwner || (number_count_ > 1 && merging_ > 1)) {
     combine_.add(group_->broadcast(kNumber));
   }
 }

@@ -103,6 +103,9 @@ void StepPlan::allocate() {
       }
     }
   }
+  if (number_count_ > 1) {  // a single shard's program may use it, too
+    allocate_number();
+  }
   open_streams();
   everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_, wire_);
   for (std::uint32_t set = 0; set < set_count_; ++set) {
@@ -124,6 +127,7 @@ void StepPlan::allocate_gradients() {
     }
   }
   allocate_number();
+  allocate_pieces();
   stage_ = std::max(stage_, Stage::kReady);
 }
 
@@ -212,7 +216,7 @@ StepPlan::Update StepPlan::link_update(const UpdateOf& update, std::span<const S
     own.adopt("gradient_" + std::to_string(i), spec, arena_part(terms[i], arena, "gradients", part.range));
   }
   if (has_number_ && !arena.is_running_state) {
-    own.adopt("number", {YOKE_TYPE_F64, {}}, shards_[part.shard].tensor(kNumber).view);
+    own.adopt("number", number_spec(), shards_[part.shard].tensor(kNumber).view);
   }
   const auto code = codes_->get(own.stream()->device(), program.text);
   return {part.shard, StepRoutine(own.link(code, program.entry, program.rename), tables[part.shard])};

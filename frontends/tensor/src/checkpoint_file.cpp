@@ -119,6 +119,7 @@ class Description {
     }
     return value.get<std::uint64_t>();
   }
+  bool has(const char* key) const { return all_.contains(key); }
   const json& at(const json& object, const char* key) const {
     const auto found = object.find(key);
     if (found == object.end()) {
@@ -142,6 +143,11 @@ Checkpoint read_description(const Description& from) {
   state.row_count = from.count("row_count");
   state.batch_rows = from.count("batch_rows");
   state.learning_rate = from.number("learning_rate");
+  if (from.has("precision")) {  // older checkpoints are f32
+    state.precision = from.text("precision");
+    state.loss_scale = {from.number("loss_scale").value_or(1), from.integer("clean_steps"),
+                        from.integer("skipped_steps")};
+  }
   state.shards = static_cast<std::uint32_t>(std::min<std::uint64_t>(from.count("shards"), kMaxShards));
   state.devices = from.text("devices");
   for (const json& value : from.list("bindings")) {
@@ -244,6 +250,10 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
               {"optimizer", state.optimizer_name},
               {"base_seed", state.base_seed},
               {"learning_rate", state.learning_rate ? json(*state.learning_rate) : json(nullptr)},
+              {"precision", state.precision},
+              {"loss_scale", state.loss_scale.scale},
+              {"clean_steps", state.loss_scale.clean_steps},
+              {"skipped_steps", state.loss_scale.skipped_steps},
               {"shards", state.shards},
               {"devices", state.devices},
               {"backends", state.backends},

@@ -4,10 +4,9 @@
 #include <yoke/ops.h>
 
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 
-#include "node.h"
+#include "rewrite.h"
 
 namespace yoke {
 
@@ -97,58 +96,38 @@ InMode in_mode(std::span<const Tensor> values, Mode mode) {
   if (std::none_of(used.begin(), used.end(), [](const Node* node) { return is_choice(*node); })) {
     return result;
   }
-  std::unordered_map<const Node*, Tensor> replaced;
-  const auto now = [&](const Tensor& x) {
-    const auto found = replaced.find(x.node().get());
-    return found == replaced.end() ? x : found->second;
-  };
   std::vector<double> reports;  // per update
-  // Includes nodes of the other mode: both modes then have the same order.
-  for (const Node* node : detail::topological(values)) {
-    if (!used.contains(node)) {
-      continue;
+  // Visits nodes of the other mode, too: both modes then have the same order.
+  result.values = detail::rewrite(values, [&](const Node& node, const std::vector<Tensor>& args) {
+    if (!used.contains(&node)) {
+      return Tensor(node.shared_from_this());
     }
-    if (is_choice(*node)) {
-      if (!chosen(*node, mode)) {
-        fail("a value of shape " + dims_text(node->dims) +
-             " exists in evaluation only, such as a batch normalization of one value per channel; train with "
-             "more rows per shard and micro-batch");
+    if (!is_choice(node)) {
+      return Tensor();
+    }
+    if (!chosen(node, mode)) {
+      fail("a value of shape " + dims_text(node.dims) +
+           " exists in evaluation only, such as a batch normalization of one value per channel; train with "
+           "more rows per shard and micro-batch");
+    }
+    if (node.kind == Kind::kReport && mode == Mode::kTrain) {
+      const auto known = std::find_if(result.updates.begin(), result.updates.end(),
+                                      [&](const Update& u) { return u.leaf.is(node.args[1]); });
+      const auto i = static_cast<std::size_t>(known - result.updates.begin());
+      if (known == result.updates.end()) {
+        result.updates.push_back({node.args[1], args[2]});
+        reports.push_back(1);
+      } else {
+        known->value = known->value + args[2];
+        reports[i] += 1;
       }
-      replaced[node] = now(chosen(*node, mode));
-      if (node->kind == Kind::kReport && mode == Mode::kTrain) {
-        const Tensor next = now(node->args[2]);
-        const auto known = std::find_if(result.updates.begin(), result.updates.end(),
-                                        [&](const Update& u) { return u.leaf.is(node->args[1]); });
-        const auto i = static_cast<std::size_t>(known - result.updates.begin());
-        if (known == result.updates.end()) {
-          result.updates.push_back({node->args[1], next});
-          reports.push_back(1);
-        } else {
-          known->value = known->value + next;
-          reports[i] += 1;
-        }
-      }
-      continue;
     }
-    std::vector<Tensor> args;
-    bool is_new = false;
-    for (const Tensor& arg : node->args) {
-      args.push_back(arg ? now(arg) : arg);
-      is_new = is_new || !args.back().is(arg);
-    }
-    if (is_new) {
-      auto copy = std::make_shared<Node>(*node);
-      copy->args = std::move(args);
-      replaced[node] = detail::finish(std::move(copy));
-    }
-  }
+    return args[node.kind == Kind::kByMode && mode == Mode::kEval ? 1 : 0];
+  });
   for (std::size_t i = 0; i < reports.size(); ++i) {
     if (reports[i] > 1) {
       result.updates[i].value = result.updates[i].value * (1 / reports[i]);
     }
-  }
-  for (Tensor& value : result.values) {
-    value = value ? now(value) : value;
   }
   return result;
 }

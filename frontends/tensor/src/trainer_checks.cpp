@@ -151,6 +151,10 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: on_device_lost is " + std::to_string(static_cast<int>(options.on_device_lost)) +
          "; use kFail or kRedistribute");
   }
+  if (precision_name(options.precision) == std::string_view("unknown")) {
+    fail("data_parallel: precision is " + std::to_string(static_cast<int>(options.precision)) +
+         "; use kF32, kBF16 or kF16");
+  }
   if (options.reduction != Reduction::kMean && options.reduction != Reduction::kSum) {
     fail("data_parallel: reduction is " + std::to_string(static_cast<int>(options.reduction)) +
          "; choose Reduction::kMean or kSum");

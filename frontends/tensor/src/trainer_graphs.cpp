@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "node.h"
+#include "rewrite.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -75,6 +75,23 @@ constexpr const char* kTailLossWeight = "loss_weight_of_last_batch";
 
 }  // namespace
 
+InMode Trainer::Impl::in_precision(InMode graph) const {
+  if (options.precision == Precision::kF32) {
+    return graph;
+  }
+  std::vector<Tensor> values = graph.values;
+  for (const Update& update : graph.updates) {
+    values.push_back(update.value);
+  }
+  values = detail::in_precision(values, is_scaled() ? Type::kF16 : Type::kBF16);
+  const auto updates = values.begin() + static_cast<std::ptrdiff_t>(graph.values.size());
+  std::copy(values.begin(), updates, graph.values.begin());
+  for (std::size_t i = 0; i < graph.updates.size(); ++i) {
+    graph.updates[i].value = updates[static_cast<std::ptrdiff_t>(i)];
+  }
+  return graph;
+}
+
 // The loss of some rows, and the gradients of the weighted loss. `row_share` is their share of the batch.
 LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
                                     const Tensor& row_share) {
@@ -84,7 +101,7 @@ LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tens
          (returned ? "a tensor of shape " + dims_text(returned.dims()) : std::string("an empty Tensor")) +
          "; it must return a floating-point scalar, such as the result of mean() or sum()");
   }
-  const InMode graph = in_mode(std::span(&returned, 1), Mode::kTrain);
+  const InMode graph = in_precision(in_mode(std::span(&returned, 1), Mode::kTrain));
   const Tensor& loss = graph.values[0];
   std::vector<Tensor> roots = graph.values;
   for (const Update& update : graph.updates) {
@@ -111,7 +128,14 @@ LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tens
     }
   }
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
-  const std::vector<Tensor> slopes = gradients(weight ? loss * cast(weight, loss.type()) : loss, leaves);
+  Tensor weighted = weight ? loss * cast(weight, loss.type()) : loss;
+  if (is_scaled()) {
+    weighted = cast(weighted, Type::kF64) * detail::scale_element(scale, detail::kScale);
+  }
+  std::vector<Tensor> slopes = gradients(weighted, leaves);
+  if (options.precision != Precision::kF32) {
+    std::transform(slopes.begin(), slopes.end(), slopes.begin(), detail::widened);
+  }
   LossGraph made{loss, {}, graph.updates};
   for (std::size_t i = 0, next = 0; i < parameters.size(); ++i) {
     const Tensor value = parameters[i].tensor();
@@ -155,6 +179,9 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
     stores.insert(stores.end(), graph.state_updates.begin(), graph.state_updates.end());
   }
   const Tensor number = with_update ? number_of(graph.gradients) : Tensor();
+  if (with_update && is_scaled()) {
+    stores.push_back({scale, number});
+  }
   for (std::size_t i = 0; with_update && i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];
     if (!parameter.is_state()) {

@@ -4,6 +4,7 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
+#include <yoke/mode.h>
 #include <yoke/runtime/feed.h>
 #include <yoke/runtime/gradient_parts.h>
 #include <yoke/runtime/gradient_sum.h>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "loss_scale.h"
 #include "row_plan.h"
 #include "scalar_table.h"
 #include "trainer_types.h"
@@ -48,6 +50,7 @@ struct Trainer::Impl {
   detail::RowPlan plan_of(std::uint64_t rows) const;  // of data with so many rows
   void build_graphs();
   void build_variant(bool is_tail);
+  InMode in_precision(InMode graph) const;
   // Without a weight, the loss has the weight 1.
   detail::LossGraph build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
                                const Tensor& row_share);
@@ -60,6 +63,8 @@ struct Trainer::Impl {
   void check_prior() const;
   std::vector<Update> update_of(const Tensor& value, const Tensor& gradient, const std::string& suffix,
                                 std::uint32_t group, const Tensor& number);
+  Tensor term_of(const Tensor& gradient, const Tensor& vector) const;
+  Tensor number_of_total(const Tensor& total, const Tensor& vector) const;
   Tensor number_of(const std::vector<Tensor>& gradients) const;
   const detail::NamedProgram& update_program(const UpdateShape& shape);
   const detail::NamedProgram& measure_program(const UpdateShape& shape);
@@ -151,6 +156,9 @@ struct Trainer::Impl {
   // A single shard runs each step as one program, so its gradients may have no memory. A hand-written
   // loop's first call of a part links the parts.
   bool is_single() const { return shard_backends.size() == 1 && !has_sums(); }
+  // Whether the loss is scaled. The number over all gradients then is the vector of loss_scale.h.
+  bool is_scaled() const { return options.precision == Precision::kF16; }
+  bool has_number() const { return is_scaled() || options.optimizer.rule().term; }
   bool is_reproducible() const { return options.reproducible != 0; }
   bool has_sums() const { return per_shard > 1 || is_reproducible() || is_varying(); }
   std::uint32_t extra_gradient_levels() const {
@@ -206,6 +214,8 @@ struct Trainer::Impl {
   void advance();
 
   // In trainer_state.cpp:
+  LossScale read_scale() const;
+  void write_scale(const std::vector<std::byte>& bytes);
   TrainerState take_state() const;
   std::string state_problems(const TrainerState& state) const;
   void write_state(const TrainerState& state);
@@ -314,6 +324,9 @@ struct Trainer::Impl {
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;
   std::vector<std::int64_t> binding_values;
+  const Tensor scale = detail::scale_leaf(StepPlan::kNumber);  // of the gradients, if `is_scaled`
+  // If `is_scaled`: at the start or, with on_device_lost = redistribute, after the latest step.
+  std::vector<std::byte> scale_bytes;
   std::uint32_t latest_slot = 0;     // with the batch of the latest gradients
   detail::Variant* last = nullptr;   // the variant of the latest gradients
   bool merged = false;               // whether grad_sync has run since the latest gradients

@@ -101,7 +101,7 @@ void Trainer::Impl::count_memory() {
         [&](const UpdateShape& shape) { count_routine(shape.shard, update_program(shape)); });
     step_plan.each_measure(
         [&](const UpdateShape& shape) { count_routine(shape.shard, measure_program(shape)); });
-    if (options.optimizer.rule().term) {
+    if (has_number()) {
       count_routine(0, combine_program());
     }
     const auto count_sum = [&](std::uint32_t k, const StepProgram& program) {

@@ -132,6 +132,9 @@ void Trainer::Impl::settle() {
       losses.first_bad_step = step_number;
     }
   }
+  if (is_scaled()) {
+    scale_bytes = detail::read_now(contexts[0], StepPlan::kNumber);
+  }
   kept_batches.erase(step_number);
   *whole_set = step_plan.set();
 }
@@ -267,6 +270,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
   next->batch_number = batch_number;
   next->step_number = next->fetched = step_number;
   next->binding_values = binding_values;
+  next->scale_bytes = scale_bytes;
   next->evaluation_count = evaluation_count;
   next->has_averages = has_averages;
   next->setup_seconds = setup_seconds;

@@ -61,12 +61,11 @@ std::int64_t Trainer::Impl::rows_of(const Variant& variant, std::size_t k) const
 void Trainer::Impl::plan_steps() {
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   order_parameters();
-  step_plan =
-      StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
-               {merge, options.placement, options.merge_use, options.bucket_byte_count, options.overlap,
-                set_count() == 2, options.wire, static_cast<bool>(options.optimizer.rule().term),
-                options.optimizer.rule().whole_parameters},
-               codes);
+  step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
+                       {merge, options.placement, options.merge_use, options.bucket_byte_count,
+                        options.overlap, set_count() == 2, options.wire, has_number(),
+                        options.optimizer.rule().whole_parameters, is_scaled() ? detail::kScaleElements : 1},
+                       codes);
   cut_gradients();
 }
 
@@ -111,6 +110,9 @@ void Trainer::Impl::make_tensors() {
     make_piece_tensors(s);
   }
   make_feeds();
+  if (is_scaled()) {
+    write_scale(scale_bytes.empty() ? detail::scale_bytes(detail::kFirstLossScale) : scale_bytes);
+  }
 }
 
 void Trainer::Impl::make_symbols() {

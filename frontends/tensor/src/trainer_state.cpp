@@ -15,6 +15,21 @@ std::string described(Type type, const Dims& dims) {
 
 }  // namespace
 
+LossScale Trainer::Impl::read_scale() const {
+  return is_scaled() ? detail::scale_of_bytes(detail::read_now(contexts[0], StepPlan::kNumber)) : LossScale();
+}
+
+void Trainer::Impl::write_scale(const std::vector<std::byte>& bytes) {
+  for (std::size_t k = 0; k < (step_plan.shares_parameters() ? 1 : contexts.size()); ++k) {
+    detail::write_now(contexts[k], StepPlan::kNumber, bytes);
+  }
+  scale_bytes = bytes;
+}
+
+LossScale Trainer::loss_scale() {
+  return Impl::at_step(impl_, "loss_scale()", [&] { return impl_->read_scale(); });
+}
+
 TrainerState Trainer::Impl::take_state() const {
   TrainerState taken;
   for (const Parameter& parameter : parameters) {
@@ -45,6 +60,8 @@ TrainerState Trainer::Impl::take_state() const {
   taken.base_seed = options.base_seed;
   taken.row_count = plan.total;
   taken.batch_rows = plan.batch;
+  taken.precision = precision_name(options.precision);
+  taken.loss_scale = read_scale();
   taken.shards = static_cast<std::uint32_t>(shards.size());
   taken.devices = device_names;
   for (const auto& backend : shard_backends) {
@@ -66,12 +83,18 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   };
   const auto number = [](auto value) { return std::to_string(value); };
   compare(state.optimizer_name, options.optimizer.name(), "the optimizer");
+  compare(state.precision, std::string(precision_name(options.precision)), "the precision");
   compare(number(state.base_seed), number(options.base_seed), "the base seed");
   compare(number(state.row_count), number(plan.total), "the number of rows");
   compare(number(state.batch_rows), number(plan.batch), "the batch size");
   compare(number(state.bindings.size()), number(binding_values.size()), "the number of bindings");
   if (state.step < 0) {
     problems += "; the step is " + number(state.step);
+  }
+  const LossScale& scaling = state.loss_scale;
+  if (is_scaled() && (!detail::is_valid(scaling) || scaling.skipped_steps > state.step)) {
+    problems += "; the loss scale " + number(scaling.scale) + ", with " + number(scaling.clean_steps) +
+                " clean steps and " + number(scaling.skipped_steps) + " skipped ones, is out of range";
   }
   const std::uint64_t batches = plan.batch_count();
   if (state.batch >= batches ||
@@ -127,6 +150,9 @@ void Trainer::Impl::write_state(const TrainerState& state) {
       }
     }
   }
+  if (is_scaled()) {
+    write_scale(detail::scale_bytes(state.loss_scale));
+  }
   step_plan.publish();
   shards[0].stream->wait();
 }
@@ -160,6 +186,12 @@ void Trainer::swap_averages() {
                 impl_->step_number == 0
                     ? "swap_averages: the averages begin with the first step; call step() first"
                     : "swap_averages: the optimizer keeps no averages; use moving_average(optimizer)");
+  }
+  const std::int64_t skipped = loss_scale().skipped_steps;
+  if (skipped == impl_->step_number) {
+    throw Error(ErrorCode::kFailedPrecondition,
+                "swap_averages: all " + std::to_string(skipped) +
+                    " steps were skipped, so there are no averages; call step() until one is not");
   }
   // Taken once: if a device is lost, the function is called again, when some shards may have the exchanged values.
   std::optional<TrainerState> exchanged;

@@ -77,27 +77,41 @@ std::vector<Update> Trainer::Impl::update_of(const Tensor& value, const Tensor& 
   for (const std::string& state : options.optimizer.states()) {
     states.push_back(placeholder(state + suffix, value.type(), value.dims()));
   }
-  return options.optimizer.update({value, gradient, states, options.learning_rate, number, group});
+  const UpdateOperands operands{value, gradient, states, options.learning_rate, number, group};
+  return is_scaled() ? detail::scaled_update(options.optimizer, operands)
+                     : options.optimizer.update(operands);
 }
 
-// The optimizer's number over all gradients, for one program that has them all. Empty if the optimizer has none.
-Tensor Trainer::Impl::number_of(const std::vector<Tensor>& gradients) const {
+// The term of a gradient in the number over all gradients, in f64. `vector` is the leaf with the loss scale.
+Tensor Trainer::Impl::term_of(const Tensor& gradient, const Tensor& vector) const {
   const OptimizerRule& rule = options.optimizer.rule();
+  return is_scaled() ? detail::scaled_term(rule, gradient, vector) : cast(rule.term(gradient), Type::kF64);
+}
+
+Tensor Trainer::Impl::number_of_total(const Tensor& total, const Tensor& vector) const {
+  const OptimizerRule& rule = options.optimizer.rule();
+  return is_scaled() ? detail::next_scale(rule, total, vector) : rule.number(total);
+}
+
+// The number over all gradients, for one program that has them all. Empty if there is none.
+Tensor Trainer::Impl::number_of(const std::vector<Tensor>& gradients) const {
   Tensor total;
-  for (std::size_t i = 0; rule.term && i < gradients.size(); ++i) {
+  for (std::size_t i = 0; has_number() && i < gradients.size(); ++i) {
     if (!parameters[i].is_state()) {
-      const Tensor part = sum(cast(rule.term(gradients[i]), Type::kF64));
+      const Tensor part = sum(term_of(gradients[i], scale));
       total = total ? total + part : part;
     }
   }
-  return rule.term ? rule.number(total) : Tensor();
+  return has_number() ? number_of_total(total, scale) : Tensor();
 }
 
 // Sums `terms` gradients of `count` elements, and updates the parameters with the sum.
 const NamedProgram& Trainer::Impl::update_program(const UpdateShape& shape) {
   return kept(update_programs, shape, [&] {
     const Tensor value = placeholder("value", static_cast<Type>(shape.type), {shape.count});
-    const Tensor number = options.optimizer.rule().term ? placeholder("number", Type::kF64, {}) : Tensor();
+    const Tensor number = is_scaled()    ? detail::scale_leaf("number")
+                          : has_number() ? placeholder("number", Type::kF64, {})
+                                         : Tensor();
     std::vector<Update> updates = update_of(value, sum_of_terms(shape), "", shape.group, number);
     std::vector<Output> outputs;
     if (set_count() == 2) {  // keeps the old values
@@ -115,13 +129,14 @@ const NamedProgram& Trainer::Impl::update_program(const UpdateShape& shape) {
 const NamedProgram& Trainer::Impl::measure_program(const UpdateShape& shape) {
   return kept(measure_programs, shape, [&] {
     const std::uint64_t size = YOKE_BUFFER_ALIGNMENT / program::byte_size(static_cast<Type>(shape.type));
-    const Tensor terms = cast(options.optimizer.rule().term(sum_of_terms(shape)), Type::kF64);
+    const Tensor terms = term_of(sum_of_terms(shape), detail::scale_leaf("number"));
     const Tensor summed = sum(reshape(terms, {shape.count / size, size}), {1});
     return detail::name_program(lower("measure", {{"pieces", summed}}), {}, "literal/measure/");
   });
 }
 
 NamedProgram Trainer::Impl::combine_program() const {
+  const Tensor vector = detail::scale_leaf("number");
   Tensor total;
   for (std::size_t a = 0; a < step_plan.arenas().size(); ++a) {
     const Arena& arena = step_plan.arenas()[a];
@@ -135,13 +150,15 @@ NamedProgram Trainer::Impl::combine_program() const {
       }
       if (padding != 0) {  // its gradients are zero, but the term of zero may be another number
         const Tensor zero = zeros(static_cast<Type>(arena.type), {1});
-        const Tensor term = sum(cast(options.optimizer.rule().term(zero), Type::kF64));
+        const Tensor term = sum(term_of(zero, vector));
         total = total - static_cast<double>(padding) * term;
       }
     }
   }
-  return detail::name_program(lower("combine", {{"number", options.optimizer.rule().number(total)}}), {},
-                              "literal/combine/");
+  const Tensor number = number_of_total(total, vector);
+  return detail::name_program(
+      is_scaled() ? lower("combine", {}, {{vector, number}}) : lower("combine", {{"number", number}}), {},
+      "literal/combine/");
 }
 
 void Trainer::Impl::link_updates() {
@@ -150,7 +167,7 @@ void Trainer::Impl::link_updates() {
     return StepProgram{program.text, program.name, program.rename};
   };
   StepNumber number;
-  if (options.optimizer.rule().term) {
+  if (has_number()) {
     number.measure = [&](const UpdateShape& shape) { return linked(shape.shard, measure_program(shape)); };
     number.combine = [&] { return linked(0, combine_program()); };
   }

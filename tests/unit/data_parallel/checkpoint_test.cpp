@@ -38,6 +38,7 @@ struct Case {
   OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   std::int64_t accumulate = 1;
   bool varying = false;
+  Precision precision = Precision::kF32;
 };
 
 using Body = std::function<std::vector<float>(Trainer&)>;
@@ -55,6 +56,7 @@ std::vector<float> train(const Case& with, std::int64_t shards, const Body& body
   options.on_device_lost = with.on_device_lost;
   options.accumulate = with.accumulate;
   options.varying_rows = with.varying;
+  options.precision = with.precision;
   options.base_seed = 3;
   options.bucket_byte_count = 256;  // several buckets, so that states are divided
   const auto loss = [&](const Tensor& a, const Tensor& b) { return mse(model(a), b); };
@@ -101,6 +103,12 @@ TEST(Checkpoint, ResumedRunEndsWithTheSameBits) {
       {.shards = 3, .shards_later = 3, .placement = Placement::kSharded, .merge = MergeStrategy::kDirect},
       {.shards = 2, .shards_later = 2, .optimizer = AdamW{}, .on_device_lost = OnDeviceLost::kRedistribute},
       {.shards = 2, .shards_later = 2, .optimizer = AdamW{}, .accumulate = 2},
+      {.shards = 2, .shards_later = 2, .optimizer = AdamW{}, .precision = Precision::kBF16},
+      {.optimizer = AdamW{}, .precision = Precision::kF16},
+      {.shards = 2,
+       .shards_later = 2,
+       .optimizer = clip_by_global_norm(AdamW{}, 1),
+       .precision = Precision::kF16},
   };
   for (std::size_t i = 0; i < std::size(cases); ++i) {
     const auto [whole, resumed] = whole_and_resumed(cases[i]);
@@ -198,7 +206,7 @@ TEST(Checkpoint, OtherNumbersOfShardsAndPlacementsGoOnWithinRounding) {
 
 TEST(Checkpoint, HasWhatTheRunWas) {
   const TemporaryFolder folder;
-  train({.optimizer = AdamW{}}, 2, [&](Trainer& trainer) {
+  train({.optimizer = AdamW{}, .precision = Precision::kF16}, 2, [&](Trainer& trainer) {
     steps(trainer, kHalf);
     trainer.set_learning_rate(0.01);
     CheckpointFolder(folder.path()).save(trainer, {{"a", "1"}});
@@ -215,9 +223,13 @@ TEST(Checkpoint, HasWhatTheRunWas) {
   EXPECT_THAT(read.state.devices, HasSubstr(" x2"));
   ASSERT_EQ(read.state.backends.size(), 1U);
   EXPECT_THAT(read.state.backends[0], HasSubstr(std::string(backend_name()) + " "));
+  EXPECT_EQ(read.state.precision, "f16");
+  EXPECT_EQ(read.state.loss_scale.scale, 65536);
+  EXPECT_EQ(read.state.loss_scale.clean_steps, kHalf);
+  EXPECT_EQ(read.state.loss_scale.skipped_steps, 0);
   EXPECT_EQ(read.notes.at("a"), "1");
   EXPECT_EQ(load_checkpoint_notes(folder.path()).state.parameters.size(), 0U);
-  train({.optimizer = AdamW{}}, 1, [&](Trainer& trainer) {
+  train({.optimizer = AdamW{}, .precision = Precision::kF16}, 1, [&](Trainer& trainer) {
     trainer.set_state(read.state);
     trainer.step();
     EXPECT_FLOAT_EQ(static_cast<float>(trainer.learning_rate_value()), 0.01F);

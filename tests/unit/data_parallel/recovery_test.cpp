@@ -148,6 +148,25 @@ TEST_P(Recovery, MicroBatchesAndOverlapContinue) {
   expect_like_without_loss(3);
 }
 
+TEST_P(Recovery, LossScaleCountsCompleteStepsOnce) {
+  options.precision = Precision::kF16;
+  for (const Placement placement : kPlacements) {
+    options.placement = placement;
+    for (const std::int64_t good : {0, 4, 9, 14}) {
+      train(3, two_layers(), [&](Trainer& trainer) {
+        for (int i = 0; i < 4; ++i) {
+          if (i == 2) {
+            arm(good);
+          }
+          trainer.step();
+          EXPECT_EQ(trainer.loss_scale().clean_steps + trainer.loss_scale().skipped_steps, i + 1);
+        }
+        EXPECT_EQ(trainer.shards(), 2U);
+      });
+    }
+  }
+}
+
 TEST_P(Recovery, RowWeightsAreKept) {
   options.optimizer = Sgd{.momentum = 0.9};
   options.row_weights = {3, 1, 2};

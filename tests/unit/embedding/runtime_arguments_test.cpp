@@ -335,6 +335,8 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, measuring.link([](auto...) { return StepProgram(); }, tables));
   EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {{"w", kSpec}}, {},
                                   {.placement = Placement::kSharded, .whole_parameters = true}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {{"w", kSpec}}, {}, {.number_count = 0}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {{"w", kSpec}}, {}, {.number_count = 2}, nullptr));
   EXPECT_ERROR(kInvalid, plan.link([](auto...) { return StepProgram(); }, tables));
   EXPECT_ERROR(kEmpty, plan.merge());
   EXPECT_ERROR(kEmpty, plan.merge_bucket(0));

@@ -72,6 +72,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kEmpty, (void)trainer.owner_loss_value());
     EXPECT_ERROR(kEmpty, (void)trainer.mean_loss());
     EXPECT_FALSE(trainer.first_bad_step());
+    EXPECT_EQ(trainer.loss_scale().scale, 1);
     EXPECT_ERROR(kEmpty, trainer.grad_sync());
     EXPECT_ERROR(kEmpty, trainer.update());
     EXPECT_ERROR(kInvalid, trainer.set_batch(kNone, kTargets));
@@ -413,6 +414,11 @@ TEST(Lifetimes, ObjectsOutliveTheRuntimeInAnyOrder) {
   EXPECT_TRUE(event.is_done());
   buffer.reset();
   event.wait();
+}
+
+TEST(TrainingArguments, NamesOfPrecisions) {
+  EXPECT_STREQ(precision_name(static_cast<Precision>(99)), "unknown");
+  EXPECT_ERROR(kInvalid, (void)precision_by_name(""));
 }
 
 TEST(TrainingArguments, NamesOfOnDeviceLost) {

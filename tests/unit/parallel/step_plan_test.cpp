@@ -132,7 +132,8 @@ TEST(StepPlanMemory, IsWhatThePlanAllocates) {
                                  .merge_use = use,
                                  .bucket_byte_count = 4096,
                                  .keep_last_step = keeps,
-                                 .has_number = keeps});
+                                 .has_number = keeps,
+                                 .number_count = keeps && use == MergeUse::kCopy ? 3U : 1U});
         }
       }
     }
@@ -164,6 +165,32 @@ TEST(StepPlanNumber, IsOneSumOfAllMergedGradientsOnEveryShardThatUpdates) {
                 << merge_strategy_name(strategy) << ", " << placement_name(placement) << ", shard " << k;
           }
         }
+      }
+    }
+  }
+}
+
+TEST(StepPlanNumber, VectorIsOnAllShardsAndKeepsItsValues) {
+  for (const MergeStrategy strategy : kStrategies) {
+    for (const Placement placement : kPlacements) {
+      const Rig rig;
+      Training training(rig, 3, 5000,
+                        {.merge = strategy, .placement = placement, .has_number = true, .number_count = 2});
+      const std::vector<double> first = {0, 7};
+      for (const Context& context : training.contexts()) {
+        context.from_host(StepPlan::kNumber, std::as_bytes(std::span(first)));
+        context.stream()->wait();
+      }
+      double total = 0;
+      for (int step = 0; step < 2; ++step) {
+        total += 5000 * (6 * static_cast<double>(training.weights(0)[0]) - 12);
+        training.compute();
+        training.plan().step(training.tables());
+      }
+      for (const Context& context : training.contexts()) {
+        EXPECT_EQ(read<double>(*context.stream(), context.tensor(StepPlan::kNumber).view),
+                  (std::vector<double>{total, total + 7}))
+            << merge_strategy_name(strategy) << ", " << placement_name(placement);
       }
     }
   }

@@ -54,8 +54,8 @@ inline StepProgram sgd(std::uint64_t count, std::uint32_t terms, bool keeps = fa
           "sgd"};
 }
 
-// The sum of all elements of the f32 gradients.
-inline StepNumber total_of_gradients(std::uint64_t weights) {
+// The sum of all elements of the f32 gradients or, for a vector, what all steps so far sum up to.
+inline StepNumber total_of_gradients(std::uint64_t weights, std::uint32_t number_count) {
   StepNumber number;
   number.measure = [](const UpdateShape& shape) {
     std::string arguments;
@@ -71,6 +71,16 @@ inline StepNumber total_of_gradients(std::uint64_t weights) {
                        "measure"};
   };
   const std::string count = std::to_string((weights + 63) / 64);
+  if (number_count > 1) {
+    number.combine = [count, number_count] {
+      return StepProgram{"yoke.program 1\nprogram combine() {\n  arg pieces_0 : f64[" + count +
+                             "] in\n  arg number : f64[" + std::to_string(number_count) +
+                             "] inout\n  temp total : f64[]\n  total[] = sum[i:" + count +
+                             "] pieces_0[i]\n  number[i] = number[i] + total[]\n}\n",
+                         "combine"};
+    };
+    return number;
+  }
   number.combine = [count] {
     return StepProgram{"yoke.program 1\nprogram combine() {\n  arg pieces_0 : f64[" + count +
                            "] in\n  arg number : f64[] out\n  number[] = sum[i:" + count +
@@ -93,7 +103,7 @@ class Training {
     plan_.allocate_gradients();
     plan_.link(
         [&](const UpdateShape& shape) { return sgd(shape.count, shape.terms, options.keep_last_step); },
-        tables_, options.has_number ? total_of_gradients(weights) : StepNumber());
+        tables_, options.has_number ? total_of_gradients(weights, options.number_count) : StepNumber());
     CodeCache codes;
     for (std::uint32_t k = 0; k < shards; ++k) {
       const float x = 1;

@@ -43,6 +43,13 @@ struct Feed {
   std::function<Batch(std::int64_t number)> next;
 };
 
+// The state of dynamic loss scaling; see Precision::kF16. With other precisions, as below.
+struct LossScale {
+  double scale = 1;                // of the next step's loss
+  std::int64_t clean_steps = 0;    // since the scale changed
+  std::int64_t skipped_steps = 0;  // in all
+};
+
 // All that a run needs to go on later with the same bits, whatever its number of shards; checkpoint.h keeps it in
 // files.
 // Random numbers are functions of the base seed and the step, so these are their state. Not included: the values of
@@ -58,6 +65,8 @@ struct TrainerState {
   std::int64_t base_seed = 0;
   std::uint64_t row_count = 0;  // of an epoch
   std::uint64_t batch_rows = 0;
+  std::string precision = "f32";
+  LossScale loss_scale = {};
   // What computed it: for information only.
   std::uint32_t shards = 0;
   std::string devices;                // "cc x2"
@@ -125,7 +134,8 @@ class Trainer {
   // returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The functions that make up step(), for hand-written loops. Call them in this order. Error
+  // The functions that make up step(), for hand-written loops. With Precision::kF16, gradients are multiplied by the
+  // loss scale until update(). Call them in this order. Error
   // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step() or update();
   // options.on_device_lost is kRedistribute.
   void launch_gradients();  // loss and gradients on every shard
@@ -160,6 +170,9 @@ class Trainer {
   // Error kFailedPrecondition: no step has run since the previous call.
   double mean_loss();
   double mean_loss(Reduction reduction);
+
+  // Waits for the latest step.
+  LossScale loss_scale();
 
   // The first step, counted from 0, whose loss was infinite or NaN on any shard. Empty: every loss was
   // finite. Precondition: each step had one launch_gradients().
@@ -197,12 +210,13 @@ class Trainer {
   TrainerState state();
   // Goes on from `state`, before the first step. The number of shards, the backend and the placement may differ; with
   // options.reproducible the bits then stay the same. Errors: kFailedPrecondition: a step has run; kInvalidArgument:
-  // the model, the optimizer, the seed, the bindings, or the rows of an epoch or a batch differ: the message lists
-  // the differences, and nothing is changed.
+  // the model, the optimizer, the precision, the seed, the bindings, or the rows of an epoch or a batch differ, or the
+  // loss scale is out of range: the message lists the differences, and nothing is changed.
   void set_state(const TrainerState& state);
 
   // Exchanges each parameter with its moving average (moving_average() in optimizer.h) until the next call, and waits.
-  // Error kFailedPrecondition: there are no averages; also thrown by step() before the next call.
+  // Error kFailedPrecondition: there are no averages, or all steps were skipped; also thrown by step() before the next
+  // call.
   void swap_averages();
 
   // Prepares metrics over another data set: uploads it to all shards and compiles the metrics. Layers run

@@ -50,6 +50,22 @@ const char* on_device_lost_name(OnDeviceLost on_device_lost);
 // Throws Error kInvalidArgument, which lists the names.
 OnDeviceLost on_device_lost_by_name(std::string_view name);
 
+// What contractions and convolutions of f32 tensors compute with, as torch.amp.autocast does.
+enum class Precision {
+  kF32,
+  kBF16,  // bf16 operands and results, sums in f32
+  // f16 operands and results, sums in f32, and dynamic loss scaling, as torch.amp.GradScaler does it: the loss is
+  // multiplied by a scale, at first 65536. Merged gradients are divided by it before they are clipped. A step whose
+  // merged gradients, or whose norm to clip by, are not finite is skipped on all shards: it changes no parameter and no
+  // optimizer state, only running states, and the scale is halved. After 2000 steps without this, the scale is doubled.
+  // Where the optimizer counts steps, skipped ones do not count. The host waits for nothing.
+  kF16
+};
+// "f32", "bf16", "f16"; "unknown" for another number.
+const char* precision_name(Precision precision);
+// Throws Error kInvalidArgument, which lists the names.
+Precision precision_by_name(std::string_view name);
+
 // A lost shard whose rows the other shards have taken over.
 struct LostShard {
   std::uint32_t shard = 0;  // its number when training began
@@ -73,6 +89,10 @@ struct DataParallelOptions {
   // Required: a scalar. It may use symbol_value(step_symbol()), the symbols of `bindings`, host data such as a table of
   // rates, and Scalars (yoke::scalar), whose new values apply from the next launch on. It may not use parameters.
   Tensor learning_rate = {};
+  // For training. Parameters, their gradients, optimizer states, elementwise operations, norms, softmax and losses are
+  // f32 with every precision; so are evaluations and predictions. Tensors of other types than f32 are computed as they
+  // are.
+  Precision precision = Precision::kF32;
   // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
   // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.
   std::vector<Symbol> bindings = {};

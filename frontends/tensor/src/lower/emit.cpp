@@ -251,7 +251,7 @@ Statement reduction(const Graph& graph, Id id, const Writer& writer) {
   of_label.insert(of_label.end(), reduced.begin(), reduced.end());
   std::optional<Expr> product;
   // Products of 16-bit floats are not rounded to 16 bits, as matrix units and libraries compute them.
-  const bool widens = value.args.size() > 1 && has_16_bits(value.node->type);
+  const bool widens = value.args.size() > 1 && has_16_bits(value.node->args[0].type());
   bool is_guarded = false;
   for (std::size_t i = 0; i < value.args.size(); ++i) {
     std::vector<Index> indices;

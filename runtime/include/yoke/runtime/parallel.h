@@ -116,6 +116,10 @@ struct StepOptions {
   bool has_number = false;
   // Each update gets one whole parameter, with the padding after it, which is zero. Not with kSharded.
   bool whole_parameters = false;
+  // With has_number, at least 1. More than one: the "number" is a vector of so many f64, the tensor
+  // StepPlan::kNumber of every shard that computes gradients, which keeps its values between steps. allocate() makes
+  // it, and the caller fills it. StepNumber::measure and combine may read its old values.
+  std::uint32_t number_count = 1;
 };
 
 // All parameters of one type and group in one flat tensor per shard; running states are in arenas of their own. Each
@@ -168,7 +172,7 @@ struct StepNumber {
   // Reads "gradient_0" to "gradient_<terms - 1>", as updates do, and writes "pieces": an f64 for each piece.
   std::function<StepProgram(const UpdateShape& shape)> measure;
   // Reads "pieces_<i>", those of whole arena arenas()[i], for each arena that is no running state; writes "number", an
-  // f64 scalar. Updates then read their argument "number".
+  // f64 scalar, or the vector of StepOptions::number_count. Updates then read their argument "number".
   std::function<StepProgram()> combine;
 };
 
@@ -185,6 +189,9 @@ class StepPlan {
   // other arguments are tensors of the shard's context. With keep_last_step, it only reads "value" and the states,
   // and writes "next_value" and "next_<state>". Running states need none.
   using UpdateOf = std::function<StepProgram(const UpdateShape& shape)>;
+
+  static constexpr const char* kNumber =
+      "step/number";  // the number over all gradients, in the contexts of shards
 
   StepPlan() = default;
   // Lays out the memory without allocating it; kAuto may measure links, with temporary memory. Only the first `merging`
@@ -293,8 +300,6 @@ class StepPlan {
     Slice range;
   };
 
-  static constexpr const char* kNumber = "step/number";  // in the contexts of shards
-
   enum class Stage { kEmpty, kPlanned, kAllocated, kReady, kLinked };
   void require(Stage stage, const char* call) const;
   Bucket& bucket_at(std::size_t bucket, const char* call);
@@ -328,6 +333,8 @@ class StepPlan {
   LinkedCollective link_measure(const StepNumber& number, const Bucket& bucket, bool after_collect);
   void link_number(const StepNumber& number);
   void allocate_number();
+  void allocate_pieces();
+  TensorSpec number_spec() const;
   void run_updates(const Renewal& renewal, std::vector<Update>& updates, std::span<const SymbolTable> tables);
   // The set that a step writes which reads set `from`.
   std::uint32_t set_after(std::uint32_t from) const { return set_count_ - 1 - from; }
@@ -349,6 +356,7 @@ class StepPlan {
   bool shares_parameters_ = false;
   bool overlaps_ = false;
   bool has_number_ = false;
+  std::uint32_t number_count_ = 1;
   bool whole_parameters_ = false;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::uint32_t set_count_ = 1;
