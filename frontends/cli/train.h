@@ -54,6 +54,7 @@ struct TrainOptions {
   Overlap overlap = Overlap::kAuto;
   OnDeviceLost on_device_lost = OnDeviceLost::kFail;
   Wire wire = Wire::kFull;
+  Precision precision = Precision::kF32;
   std::int64_t accumulate = 1;    // micro-batches per shard and step
   std::int64_t reproducible = 0;  // micro-batches per step, for bits that do not depend on the shards; 0: off
   std::vector<std::int64_t> row_weights;  // per shard; empty: equal, unless they are measured

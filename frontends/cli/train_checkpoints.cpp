@@ -23,6 +23,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"no-decay", join(options.no_decay, ",")},
       {"clip", options.clip},
       {"nesterov", options.nesterov ? "on" : "off"},
+      {"precision", precision_name(options.precision)},
       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
       {"schedule", options.schedule},
       {"shuffle", options.shuffle ? "on" : "off"},

@@ -55,7 +55,8 @@ void print_results(const TrainOptions& options, const TrainData& data, const Run
     timeline_error = error;  // reported after the results
   }
   out << time_text(report) << std::endl
-      << fallback_text(report) << (timeline_error ? std::string() : timeline_text(timeline)) << std::flush;
+      << scale_text(options, report) << fallback_text(report)
+      << (timeline_error ? std::string() : timeline_text(timeline)) << std::flush;
   const std::string json = json_of(options, data, report, timeline);
   if (options.json) {
     std::cout << json << std::endl;

@@ -96,6 +96,7 @@ struct TypedOptions {
   std::string row_weights;
   std::string on_device_lost = "fail";
   std::string wire = "full";
+  std::string precision = "f32";
   std::string log_level;
   std::optional<std::int64_t> batch;
   std::optional<std::int64_t> epochs;
@@ -197,6 +198,10 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
       "wire", &typed.wire,
       "how gradients are sent between shards: full (default), or bf16, half the bytes, with error feedback",
       "NAME");
+  line.text("precision", &typed.precision,
+            "type of products and convolutions: f32 (default), bf16, or f16 with dynamic loss scaling; "
+            "parameters and everything else stay f32",
+            "TYPE");
   line.integer(
       "accumulate", &options.accumulate, {1, kMaxShards},
       "micro-batches into which each shard divides its rows, default 1; saves memory; those for which a "
@@ -369,6 +374,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.overlap = by_name("--overlap", typed.overlap, overlap_by_name);
   options.on_device_lost = by_name("--on-device-lost", typed.on_device_lost, on_device_lost_by_name);
   options.wire = by_name("--wire", typed.wire, wire_by_name);
+  options.precision = by_name("--precision", typed.precision, precision_by_name);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

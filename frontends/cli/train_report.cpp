@@ -57,6 +57,19 @@ std::string time_text(const TrainReport& report) {
          grouped(static_cast<std::uint64_t>(report.examples_per_second())) + " examples/s in steps";
 }
 
+std::string precision_text(const TrainOptions& options) {
+  return options.precision == Precision::kF32 ? "" : std::string(" in ") + precision_name(options.precision);
+}
+
+std::string scale_text(const TrainOptions& options, const TrainReport& report) {
+  if (options.precision != Precision::kF16) {
+    return {};
+  }
+  const auto skipped = static_cast<std::uint64_t>(report.loss_scale.skipped_steps);
+  return "loss scale: " + shortest(report.loss_scale.scale) + "; " + grouped(skipped) +
+         (skipped == 1 ? " step was" : " steps were") + " skipped because of gradients out of range\n";
+}
+
 std::string fallback_text(const TrainReport& report) {
   if (report.fallbacks.empty()) {
     return {};
@@ -173,6 +186,7 @@ Json run_json(const TrainOptions& options, const TrainData& data, const TrainRep
           {"no_decay", options.no_decay},
           {"clip", options.clip},
           {"nesterov", options.nesterov},
+          {"precision", precision_name(options.precision)},
           {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
           {"merge", report.merge},
           {"merge_reason", report.merge_reason},
@@ -188,41 +202,44 @@ Json run_json(const TrainOptions& options, const TrainData& data, const TrainRep
 Json results_json(const TrainOptions& options, const TrainData& data, const TrainReport& report,
                   const Timeline* timeline) {
   const EpochReport last = report.epochs.empty() ? EpochReport{} : report.epochs.back();
-  return {{"epochs", report.finished_epochs},
-          {"epochs_asked", options.epochs},
-          {"steps", report.steps},
-          {"lost_shards", lost_shards_json(report)},
-          {"stopped", report.stopped},
-          {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
-          {"early_stopping", options.early_stopping},
-          {"stopped_early", report.stopped_early},
-          {"best_step", report.best_step != 0 ? Json(report.best_step) : Json(nullptr)},
-          {"best_validation_loss", report.best_step != 0 ? Json(report.best_loss) : Json(nullptr)},
-          {"train_loss", last.train_loss},
-          {"test_loss", last.test_loss},
-          {"test_accuracy", last.test_accuracy},
-          {"validation_loss", last.test_loss},
-          {"validation_accuracy", last.test_accuracy},
-          {"rmse", last.rmse},
-          {"perplexity", data.feed.next ? Json(std::exp(last.test_loss)) : Json(nullptr)},
-          {"examples_per_second", report.examples_per_second()},
-          {"seconds", report.seconds},
-          {"seed", options.seed},
-          {"device_options", options.device_options},
-          {"resumed_step", report.resumed_step ? Json(*report.resumed_step) : Json(nullptr)},
-          {"saved", report.saved ? Json((options.save.empty() ? options.checkpoints : options.save).string())
-                                 : Json(nullptr)},
-          {"seconds_in",
-           {{"data", report.data_seconds},
-            {"compile", report.compile_seconds},
-            {"setup", report.setup_seconds},
-            {"steps", report.step_seconds},
-            {"evaluation", report.evaluation_seconds},
-            {"saving", report.save_seconds}}},
-          {"memory", memory_json(report)},
-          {"fallbacks", fallbacks_json(report)},
-          {"timeline", timeline_json(timeline)},
-          {"history", history_json(report)}};
+  return {
+      {"epochs", report.finished_epochs},
+      {"epochs_asked", options.epochs},
+      {"steps", report.steps},
+      {"lost_shards", lost_shards_json(report)},
+      {"stopped", report.stopped},
+      {"first_bad_step", report.first_bad_step ? Json(*report.first_bad_step) : Json(nullptr)},
+      {"loss_scale", options.precision == Precision::kF16 ? Json(report.loss_scale.scale) : Json(nullptr)},
+      {"skipped_steps", report.loss_scale.skipped_steps},
+      {"early_stopping", options.early_stopping},
+      {"stopped_early", report.stopped_early},
+      {"best_step", report.best_step != 0 ? Json(report.best_step) : Json(nullptr)},
+      {"best_validation_loss", report.best_step != 0 ? Json(report.best_loss) : Json(nullptr)},
+      {"train_loss", last.train_loss},
+      {"test_loss", last.test_loss},
+      {"test_accuracy", last.test_accuracy},
+      {"validation_loss", last.test_loss},
+      {"validation_accuracy", last.test_accuracy},
+      {"rmse", last.rmse},
+      {"perplexity", data.feed.next ? Json(std::exp(last.test_loss)) : Json(nullptr)},
+      {"examples_per_second", report.examples_per_second()},
+      {"seconds", report.seconds},
+      {"seed", options.seed},
+      {"device_options", options.device_options},
+      {"resumed_step", report.resumed_step ? Json(*report.resumed_step) : Json(nullptr)},
+      {"saved", report.saved ? Json((options.save.empty() ? options.checkpoints : options.save).string())
+                             : Json(nullptr)},
+      {"seconds_in",
+       {{"data", report.data_seconds},
+        {"compile", report.compile_seconds},
+        {"setup", report.setup_seconds},
+        {"steps", report.step_seconds},
+        {"evaluation", report.evaluation_seconds},
+        {"saving", report.save_seconds}}},
+      {"memory", memory_json(report)},
+      {"fallbacks", fallbacks_json(report)},
+      {"timeline", timeline_json(timeline)},
+      {"history", history_json(report)}};
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ struct TrainReport {
   std::int64_t finished_epochs = 0;
   bool stopped = false;                        // by a signal, a closed pipe or --stop-on-nan
   std::optional<std::int64_t> first_bad_step;  // from 1, with an infinite or nan loss
+  LossScale loss_scale = {};                   // at the end
   std::vector<MemoryNeed> memory;              // per device
   std::optional<std::int64_t> resumed_step;    // steps that an earlier run had done
   bool stopped_early = false;                  // by --early-stopping
@@ -76,8 +77,10 @@ struct TrainReport {
 std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
 std::string row_weights_text(const TrainReport& report);  // ", row weights 3,3,1"; empty if they are equal
 std::string time_text(const TrainReport& report);         // how the time was spent
-std::string fallback_text(const TrainReport& report);     // a table; empty if there were no fallbacks
-std::string timeline_text(const Timeline* timeline);      // empty if it is null
+std::string precision_text(const TrainOptions& options);  // " in bf16"; empty for f32
+std::string scale_text(const TrainOptions& options, const TrainReport& report);  // empty without a loss scale
+std::string fallback_text(const TrainReport& report);  // a table; empty if there were no fallbacks
+std::string timeline_text(const Timeline* timeline);   // empty if it is null
 std::string json_of(const TrainOptions& options, const TrainData& data, const TrainReport& report,
                     const Timeline* timeline);
 

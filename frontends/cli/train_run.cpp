@@ -70,7 +70,7 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->memory = memory.needs();
   report_->compile_seconds = trainer.compile_seconds();
   report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();
-  out_ << options_.model << " on " << report_->devices << ", " << report_->shards
+  out_ << options_.model << precision_text(options_) << " on " << report_->devices << ", " << report_->shards
        << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
        << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
        << " examples per epoch, gradient merge " << report_->merge << row_weights_text(*report_) << ", "
@@ -110,6 +110,7 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->best_step = early_.best_step();
   report_->best_loss = early_.best_loss();
   report_->lost_shards = trainer.lost_shards();
+  report_->loss_scale = trainer.loss_scale();
   report_->first_bad_step = watch_.bad_step();
 }
 

@@ -172,6 +172,7 @@ DataParallelOptions parallel_options(const TrainOptions& options, const TrainDat
   parallel.overlap = options.overlap;
   parallel.on_device_lost = options.on_device_lost;
   parallel.wire = options.wire;
+  parallel.precision = options.precision;
   parallel.device_options = std::move(device_options);
   parallel.runtime = std::move(runtime);
   return parallel;

@@ -98,6 +98,36 @@ TEST(YokeTrainResume, OtherNumberOfShardsHasTheSameBitsIfReproducible) {
   EXPECT_EQ(weights_in(folder / "parts"), weights_in(folder / "whole"));
 }
 
+TEST(YokeTrainResume, MixedPrecisionGoesOnWithTheSameBits) {
+  const TemporaryFolder folder;
+  for (const std::string precision : {"bf16", "f16"}) {
+    const std::vector<std::string> words = {"train",  "--model", "mlp:12",      "--optimizer", "adamw",
+                                            "--clip", "1",       "--precision", precision,     "--json"};
+    const auto half = run(joined(words, {"--steps", "10", "--save", folder / precision}));
+    ASSERT_EQ(half.code, 0) << half.err;
+    const auto resumed = run(joined(words, {"--steps", "25", "--save", folder / precision, "--resume"}));
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    ASSERT_EQ(run(joined(words, {"--steps", "25", "--save", folder / (precision + " whole")})).code, 0);
+    EXPECT_EQ(weights_in(folder / precision), weights_in(folder / (precision + " whole")));
+    EXPECT_THAT(resumed.err, HasSubstr("mlp:12 in " + precision + " on "));
+    EXPECT_EQ(json_value(resumed.out, "precision"), '"' + precision + '"');
+    EXPECT_EQ(json_value(resumed.out, "loss_scale"), precision == "f16" ? "65536.0" : "null");
+    EXPECT_EQ(json_value(resumed.out, "skipped_steps"), "0");
+    EXPECT_EQ(resumed.err.find("loss scale: 65536; 0 steps were skipped") != std::string::npos,
+              precision == "f16");
+    EXPECT_THAT(test::read_whole(folder / (precision + "/config.toml")),
+                HasSubstr("precision = '" + precision + "'"));
+    const auto other = run({"train", "--model", "mlp:12", "--optimizer", "adamw", "--clip", "1", "--steps",
+                            "30", "--save", folder / precision, "--resume"});
+    EXPECT_EQ(other.code, 1);
+    EXPECT_THAT(other.err,
+                HasSubstr("is of a run with --precision '" + precision + "', and this one has 'f32'"));
+  }
+  const auto wrong = run({"train", "--precision", "f64"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("--precision: unknown precision 'f64'; use f32, bf16 or f16"));
+}
+
 TEST(YokeTrainResume, FinishedRunIsOnlyEvaluated) {
   const TemporaryFolder folder;
   const auto first = run(joined(kRun, {"--save", folder / "c", "--json"}));
