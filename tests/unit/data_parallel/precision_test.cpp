@@ -58,6 +58,17 @@ std::vector<Problem> problems() {
        0.01F},
       {"gpt", symbols(8, 6, 0), symbols(8, 6, 1),
        [] { return models::gpt(7, {.layers = 1, .heads = 2, .width = 16, .context = 6}); }},
+      {"composite", rows, classes(24, 3),
+       [] {
+         const CompositeOptions products = {"products", [](const std::vector<Tensor>& x) {
+                                              const Tensor scores = einsum("ai,bi->ab", {x[0], x[0]});
+                                              return std::vector<Tensor>{einsum("ab,bi->ai", {scores, x[0]})};
+                                            }};
+         return sequential(linear(8), tanh(), function([products](const Tensor& x) {
+                             return x + 0.04 * composite(products, {x})[0];
+                           }),
+                           linear(3));
+       }},
       {"lstm", symbols(8, 6, 0), symbols(8, 6, 1),
        [] { return models::char_lstm(7, {.layers = 1, .width = 12}); }, 0.2F},
   };
