@@ -95,6 +95,115 @@ TEST(EinsumTest, ThreeOperands) {
             (Values{78, 177}));
 }
 
+TEST(EinsumTest, SumsOfIndicesAreWindows) {
+  const Tensor x = counting({2, 11, 3});
+  const Tensor w = counting({3, 3, 4});
+  const struct {
+    const char* axis;
+    std::uint64_t stride;
+    std::uint64_t dilation;
+  } cases[] = {{"o+k", 1, 1},     {"2*o+k", 2, 1},  {"o+3*k", 1, 3},
+               {"3*o+2*k", 3, 2}, {"2*o<+k", 2, 1}, {"1*o+1*k", 1, 1}};
+  for (const auto& [axis, stride, dilation] : cases) {
+    const std::string spec = "b " + std::string(axis) + " c; k c d => b o d";
+    EXPECT_EQ(values<double>(einsum(spec, x, w)),
+              values<double>(einsum("b o c k; k c d => b o d", windows(x, 1, 3, stride, dilation), w)))
+        << axis;
+    EXPECT_EQ(einsum(spec, x, w).dims(), (Dims{2, (11 - 1 - 2 * dilation) / stride + 1, 4})) << axis;
+  }
+  // The size of the other index may be the known one, or both.
+  EXPECT_EQ(values<double>(einsum("2*o+k; o => k", counting({9}), counting({3}))),
+            values<double>(einsum("o k; o => k", windows(counting({9}), 0, 5, 2), counting({3}))));
+  EXPECT_EQ(values<double>(einsum("2*o+k; o; k => o", counting({9}), counting({2}), counting({3}))),
+            values<double>(einsum("o k; o; k => o", slice(windows(counting({9}), 0, 3, 2), 0, 0, 2),
+                                  counting({2}), counting({3}))));
+}
+
+TEST(EinsumTest, WindowsOfTwoAxesAreAConvolution) {
+  const Tensor x = counting({2, 7, 8, 2});
+  const Tensor w = counting({3, 2, 2, 5});
+  const Tensor explicit_windows = windows(windows(x, 1, 3, 2), 2, 2, 1, 3);
+  EXPECT_EQ(values<double>(einsum("b 2*y+i x+3*j c; i j c d => b y x d", x, w)),
+            values<double>(einsum("b y x c i j; i j c d => b y x d", explicit_windows, w)));
+  EXPECT_EQ(einsum("... 2*y+i x; i => ... y x", counting({4, 5, 7, 8}), counting({3})).dims(),
+            (Dims{4, 5, 3, 8}));
+}
+
+TEST(EinsumTest, PaddedWindowsAreAsManyAsStrides) {
+  for (const std::uint64_t size : {5U, 6U, 7U, 8U}) {
+    for (const std::uint64_t count : {1U, 2U, 3U, 4U}) {
+      const Tensor x = counting({size});
+      const Tensor w = counting({count});
+      const std::uint64_t outputs = (size + 1) / 2;
+      const std::uint64_t span = (outputs - 1) * 2 + count;
+      const std::uint64_t zeros = span > size ? span - size : 0;
+      const Tensor padded = pad(x, {{zeros / 2, zeros - zeros / 2}});
+      EXPECT_EQ(values<double>(einsum("2*o=+k; k => o", x, w)),
+                values<double>(einsum("o k; k => o", windows(padded, 0, count, 2), w)))
+          << size << ", " << count;
+    }
+  }
+}
+
+TEST(EinsumTest, NumbersAndStridesSelectElements) {
+  const Tensor x = counting({3, 4});
+  EXPECT_EQ(values<double>(einsum("i 2 => i", x)), (Values{3, 7, 11}));
+  EXPECT_EQ(values<double>(einsum("1 2*j => j", x)), (Values{5, 7}));
+  EXPECT_EQ(values<double>(einsum("... 0; 3*k => ... k", x, counting({4}))), (Values{1, 4, 5, 20, 9, 36}));
+}
+
+TEST(EinsumTest, GradientsOfWindowsAreThoseOfExplicitOnes) {
+  const Tensor x = placeholder("x", Type::kF64, {2, 10, 3});
+  const Tensor w = placeholder("w", Type::kF64, {3, 3, 4});
+  testing::Leaves leaves;
+  leaves.bind(x, values<double>(counting({2, 10, 3}))).bind(w, values<double>(counting({3, 3, 4})));
+  for (const bool is_padded : {false, true}) {
+    const Tensor y = einsum(is_padded ? "b 3*o=+2*k c; k c d => b o d" : "b 3*o+2*k c; k c d => b o d", x, w);
+    const Tensor whole = is_padded ? pad(x, {{0, 0}, {2, 2}, {0, 0}}) : x;
+    const Tensor expected = einsum("b o c k; k c d => b o d", windows(whole, 1, 3, 3, 2), w);
+    ASSERT_EQ(values<double>(y, leaves), values<double>(expected, leaves));
+    const auto slopes = gradients(sum(square(y)), {x, w});
+    const auto known = gradients(sum(square(expected)), {x, w});
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(values<double>(slopes[i], leaves), values<double>(known[i], leaves))
+          << is_padded << ", " << i;
+    }
+  }
+}
+
+TEST(EinsumTest, ErrorsOfWindowsNameTheSizesAndWhereTheyCameFrom) {
+  const Tensor x = placeholder("x", Type::kF32, {8});
+  const Tensor w = placeholder("w", Type::kF32, {9});
+  const Tensor y = placeholder("y", Type::kF32, {5});
+  const Tensor v = placeholder("v", Type::kF32, {3});
+  EXPECT_MESSAGE("einsum \"2*o+k; k => o\": 2*o+k of 'x' [8] has 8 elements, too few where k is 9 in 'w' [9]",
+                 einsum("2*o+k; k => o", x, w));
+  EXPECT_MESSAGE(
+      "einsum \"2*o+k; o; k => o\": 2*o+k of 'x' [8] has 8 elements, too few where o is 5 in 'y' [5] and k "
+      "is 3 "
+      "in 'v' [3]",
+      einsum("2*o+k; o; k => o", x, y, v));
+  EXPECT_MESSAGE(
+      "einsum \"2*o+k; k; o+j; j => o\": o+j of 'y' [5] has 5 elements, too few where o is 3 in 2*o+k of 'x' "
+      "[8], "
+      "where k is 3 in 'v' [3] and j is 9 in 'w' [9]",
+      einsum("2*o+k; k; o+j; j => o", x, v, y, w));
+  EXPECT_MESSAGE("einsum \"2*o=+k; o; k => o\": index o is 5 in 'y' [5] but 4 in 2*o=+k of 'x' [8]",
+                 einsum("2*o=+k; o; k => o", x, y, v));
+  EXPECT_MESSAGE(
+      "einsum \"2*o+k => o\": the sizes of o and k in 2*o+k of 'x' [8] are not known; an operand needs the "
+      "index k "
+      "or o",
+      einsum("2*o+k => o", x));
+  EXPECT_MESSAGE("einsum \"8 => \": element 8 is out of range for axis 0 of 'x' [8]", einsum("8 => ", x));
+  EXPECT_MESSAGE("einsum \"k => 2*k\": index 2*k of the result must be a letter or a word",
+                 einsum("k => 2*k", x));
+  for (const char* spec :
+       {"2*o+ => o", "0*o+k; k => o", "o+o => o", "2* => ", "2*o+2 => o", "o- => o", "2o => o"}) {
+    EXPECT_EQ(test::error_of([&] { (void)einsum(spec, x); }).code(), ErrorCode::kInvalidArgument) << spec;
+  }
+}
+
 // The definition of einsum: the sum of the product of all operands over all indices that the result lacks.
 Values by_definition(const std::vector<std::string>& operands, const std::string& result,
                      const std::vector<Tensor>& args, const std::string& letters, const Dims& extents) {
