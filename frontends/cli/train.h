@@ -5,6 +5,7 @@
 #include <yoke/data_parallel.h>
 #include <yoke/runtime/log.h>
 #include <yoke/runtime/parallel.h>
+#include <yoke/schedules.h>
 #include <yoke/tensor.h>
 
 #include <cstdint>
@@ -38,7 +39,11 @@ struct TrainOptions {
   bool batch_is_given = false;
   std::int64_t epochs = 0;  // 0: a default for the data
   std::int64_t steps = 0;   // instead of epochs; 0: not given
+  std::string augment;      // as typed; empty: off
+  bool flips = false;
+  std::uint64_t crop_padding = 0;  // 0: no crops
   std::string schedule = "constant";
+  std::optional<PlateauOptions> plateau;  // if that is the schedule
   std::string optimizer = "sgd";
   double learning_rate = 0;  // as given, or the optimizer's default
   double momentum = 0;

@@ -12,6 +12,7 @@ namespace yoke::cli {
 namespace {
 
 constexpr const char* kLossNote = "validation-loss";
+constexpr const char* kPlateauNote = "plateau";
 
 // The options that decide what the parameters become, besides those in TrainerState.
 std::map<std::string, std::string> notes_of(const TrainOptions& options, const TrainData& data) {
@@ -26,6 +27,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"precision", precision_name(options.precision)},
       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
       {"schedule", options.schedule},
+      {"augment", options.augment},
       {"shuffle", options.shuffle ? "on" : "off"},
       {"lines", options.lines ? "on" : "off"},
       {"reproducible", std::to_string(options.reproducible)},
@@ -34,7 +36,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"label", options.label},
       {"split", options.splits.empty() ? "" : std::to_string(options.split)},
       {"test-share", shortest(options.test_share)}};
-  if (options.schedule != "constant") {
+  if (options.schedule != "constant" && !options.plateau) {
     notes["steps"] = std::to_string(total_steps(options, data));
   }
   return notes;
@@ -90,7 +92,8 @@ void TrainCheckpoints::read(const TrainData& data) {
   }
 }
 
-std::int64_t TrainCheckpoints::start(Trainer& trainer) {
+std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {
+  plateau_ = plateau;
   if (!options_.load.empty()) {
     std::error_code ignored;
     const bool is_folder = std::filesystem::is_directory(options_.load, ignored);
@@ -99,9 +102,30 @@ std::int64_t TrainCheckpoints::start(Trainer& trainer) {
   if (found_) {
     trainer.set_state(found_->state);
     saved_step_ = found_->state.step;
+    if (plateau_ != nullptr) {
+      restore_plateau();
+    }
     found_.reset();
   }
   return trainer.step_count();
+}
+
+void TrainCheckpoints::restore_plateau() {
+  const auto note = found_->notes.find(kPlateauNote);
+  try {
+    plateau_->set_state(note == found_->notes.end() ? std::string() : note->second);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::kDataLoss,
+                folder_->latest()->string() + ": note '" + kPlateauNote + "': " + error.what());
+  }
+}
+
+std::map<std::string, std::string> TrainCheckpoints::notes_now() const {
+  std::map<std::string, std::string> notes = notes_;
+  if (plateau_ != nullptr) {
+    notes[kPlateauNote] = plateau_->state();
+  }
+  return notes;
 }
 
 bool TrainCheckpoints::is_due(const Trainer& trainer) const {
@@ -111,7 +135,7 @@ bool TrainCheckpoints::is_due(const Trainer& trainer) const {
 
 void TrainCheckpoints::save(Trainer& trainer) {
   if (folder_ && saved_step_ != trainer.step_count()) {
-    folder_->save(trainer, notes_);
+    folder_->save(trainer, notes_now());
     saved_step_ = trainer.step_count();
   }
 }
@@ -133,7 +157,7 @@ std::optional<TrainCheckpoints::Best> TrainCheckpoints::best() const {
 }
 
 void TrainCheckpoints::save_best(Trainer& trainer, double loss) {
-  std::map<std::string, std::string> notes = notes_;
+  std::map<std::string, std::string> notes = notes_now();
   notes[kLossNote] = shortest(loss);
   best_folder_->save(trainer, notes);
 }

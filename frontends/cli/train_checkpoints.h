@@ -3,6 +3,7 @@
 #pragma once
 
 #include <yoke/checkpoint.h>
+#include <yoke/schedules.h>
 
 #include <cstdint>
 #include <map>
@@ -26,8 +27,9 @@ class TrainCheckpoints {
 
   // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.
   void read(const TrainData& data);
-  // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done.
-  std::int64_t start(Trainer& trainer);
+  // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done. Keeps `plateau`,
+  // whose state is part of the checkpoints, or null.
+  std::int64_t start(Trainer& trainer, ReduceOnPlateau* plateau);
   bool is_on() const { return folder_.has_value(); }
   // Whether a checkpoint is due after this step, besides the one at the end.
   bool is_due(const Trainer& trainer) const;
@@ -43,7 +45,11 @@ class TrainCheckpoints {
   void save_best(Trainer& trainer, double loss);
 
  private:
+  void restore_plateau();
+  std::map<std::string, std::string> notes_now() const;
+
   const TrainOptions& options_;
+  ReduceOnPlateau* plateau_ = nullptr;
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;
   std::optional<Checkpoint> found_;

@@ -129,14 +129,14 @@ int train(TrainOptions* options, Arguments words) {
   }
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);
-  DataParallelOptions parallel = parallel_options(*options, data, runtime, for_devices);
+  DataParallelOptions parallel = parallel_options(*options, data, run.rate(), runtime, for_devices);
   parallel.check_memory = [&](std::span<const MemoryNeed> needs) {
     run.check_set_up();
     memory(needs);
   };
   const auto loss = [&](const Tensor& x, const Tensor& y) {
     run.check_set_up();
-    return loss_of(data, model(x), y);
+    return loss_of(data, model(augmented(*options, data, x)), y);
   };
   const auto body = [&](Trainer& trainer) { run.train(trainer, memory); };
   train_on(*options, data, parallel, loss, body);

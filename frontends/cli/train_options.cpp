@@ -145,6 +145,10 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
             "the lines of a text are independent: shuffle them by --seed before the last tenth is kept for "
             "testing");
   line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
+  line.text("augment", &options.augment,
+            "change images at random in training: flip (left to right), crop:4 (move by up to 4 pixels), or "
+            "flip,crop:4",
+            "LIST");
   line.text("model", &options.model,
             "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
             "images lenet or resnet18; for the characters of a text, --data FILE, char-bigram, char-mlp, "
@@ -160,8 +164,8 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
               "learning rate, default 0.1; adam, adamw, lamb 0.001; rmsprop, adagrad 0.01; lion 0.0001");
   line.text("schedule", &options.schedule,
             "learning rate over the steps: constant (default), linear, cosine, step, exponential or "
-            "one-cycle, with "
-            "options as in cosine:warmup=100,end=0.1",
+            "one-cycle, with options as in cosine:warmup=100,end=0.1; or reduced when the test loss has not "
+            "improved for some epochs: plateau:factor=0.5,patience=3",
             "NAME[:OPTIONS]");
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
               "momentum of sgd or rmsprop, less than 1, default 0");
@@ -244,6 +248,7 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.text("timeline", &typed.timeline,
             "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
             "FILE");
+  line.text("trace", &typed.timeline, "another name of --timeline", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
@@ -261,6 +266,30 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
 }  // namespace
 
 namespace {
+
+void parse_augmentation(TrainOptions& options) {
+  constexpr std::string_view kCrop = "crop:";
+  for (const std::string& part :
+       options.augment.empty() ? std::vector<std::string>() : split(options.augment, ',')) {
+    const bool is_crop = part.starts_with(kCrop);
+    check((is_crop && options.crop_padding == 0) || (part == "flip" && !options.flips),
+          "--augment takes flip, crop:PIXELS, or both, separated by a comma, not '" + options.augment + "'");
+    options.flips = options.flips || !is_crop;
+    if (is_crop) {
+      options.crop_padding =
+          static_cast<std::uint64_t>(parse_integer("--augment crop:", part.substr(kCrop.size()), {1, 1000}));
+    }
+  }
+}
+
+// The other schedules depend on the length of the run, which is not known yet.
+void parse_plateau_schedule(TrainOptions& options) {
+  try {
+    options.plateau = parse_plateau(options.schedule);
+  } catch (const Error& error) {
+    throw UsageError(std::string("--") + error.what());
+  }
+}
 
 // Checks the options that only some optimizers have, and sets the defaults that depend on the optimizer.
 void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
@@ -358,6 +387,8 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   }
   check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two classes");
   choose_optimizer(options, typed);
+  parse_plateau_schedule(options);
+  parse_augmentation(options);
   check_micro_batches(options, typed);
   check(typed.timeline.empty() || typed.timeline != typed.save,
         "--timeline and --save name the same file, " + typed.save + "; give two different files");

@@ -75,7 +75,9 @@ void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
   const double per_second = static_cast<double>(steps_done_) / seconds;
   const auto left = static_cast<double>(epochs_ * steps_per_epoch_ - steps_done_);
   const std::string loss = fixed(loss_(), 4);  // may print a warning
-  const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + " ";
+  const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + ", step " +
+                             std::to_string(steps_done_) + "/" + std::to_string(epochs_ * steps_per_epoch_) +
+                             " ";
   const std::string after =
       "loss " + loss + ", " +
       grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_))) +

@@ -181,6 +181,7 @@ Json run_json(const TrainOptions& options, const TrainData& data, const TrainRep
           {"optimizer", options.optimizer},
           {"learning_rate", options.learning_rate},
           {"schedule", options.schedule},
+          {"augment", options.augment},
           {"momentum", options.momentum},
           {"weight_decay", options.weight_decay},
           {"no_decay", options.no_decay},

@@ -48,7 +48,12 @@ TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn:
       checkpoints_(checkpoints),
       stop_(*stop),
       watch_(options),
-      early_(options, checkpoints) {}
+      early_(options, checkpoints),
+      rate_(scalar("learning_rate", options.learning_rate)) {
+  if (options.plateau) {
+    plateau_.emplace(rate_, *options.plateau);
+  }
+}
 
 void TrainRun::check_set_up() const {
   if (!is_set_up_ && StopRequest::has_signal()) {
@@ -83,20 +88,7 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   if (const std::string idle = idle_text(options_, report_->shards); !idle.empty()) {
     progress.warn(idle);
   }
-  if (const std::int64_t done = checkpoints_->start(trainer); done > 0) {
-    report_->resumed_step = done;
-    out_ << "resuming after step " << grouped(static_cast<std::uint64_t>(done)) << std::endl;
-  }
-  if (options_.stop_on_nan) {
-    watch_.before_training(trainer);
-  }
-  early_.start(trainer);
-  if (report_->resumed_step && options_.early_stopping != 0 &&
-      (trainer.step_count() % trainer.steps_per_epoch() == 0 || is_at_end(trainer))) {
-    EpochReport last;  // the run may have been killed between the checkpoint and its evaluation
-    evaluate(trainer, evaluation, progress, last);
-    stop_early(trainer, progress, last.test_loss);
-  }
+  resume(trainer, evaluation, progress);
   while (!is_at_end(trainer) && !report_->stopped && !report_->stopped_early) {
     run_epoch(trainer, evaluation, progress, trainer.step_count() / trainer.steps_per_epoch() + 1);
   }
@@ -112,6 +104,35 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->lost_shards = trainer.lost_shards();
   report_->loss_scale = trainer.loss_scale();
   report_->first_bad_step = watch_.bad_step();
+}
+
+void TrainRun::resume(Trainer& trainer, Evaluation& evaluation, Progress& progress) {
+  if (const std::int64_t done = checkpoints_->start(trainer, plateau_ ? &*plateau_ : nullptr); done > 0) {
+    report_->resumed_step = done;
+    out_ << "resuming after step " << grouped(static_cast<std::uint64_t>(done)) << std::endl;
+  }
+  if (options_.stop_on_nan) {
+    watch_.before_training(trainer);
+  }
+  early_.start(trainer);
+  if (report_->resumed_step && (options_.early_stopping != 0 || plateau_) &&
+      (trainer.step_count() % trainer.steps_per_epoch() == 0 || is_at_end(trainer))) {
+    EpochReport last;  // the run may have been killed between the checkpoint and its evaluation
+    evaluate(trainer, evaluation, progress, last);
+    adapt_rate(trainer, progress, last.test_loss);
+    stop_early(trainer, progress, last.test_loss);
+  }
+}
+
+// Each epoch counts once, also if a checkpoint was written before its evaluation or after.
+void TrainRun::adapt_rate(const Trainer& trainer, Progress& progress, double loss) {
+  if (!plateau_ || trainer.step_count() % trainer.steps_per_epoch() != 0 ||
+      plateau_->observation_count() >= trainer.step_count() / trainer.steps_per_epoch()) {
+    return;
+  }
+  if (plateau_->observe(loss)) {
+    progress.line("the test loss has not improved; the learning rate is now " + shortest(rate_.value()));
+  }
 }
 
 Evaluation TrainRun::make_evaluation(Trainer& trainer) {
@@ -194,6 +215,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   evaluate(trainer, evaluation, progress, report);
   report_->epochs.push_back(report);
   progress.line(epoch_text(epoch, options_.epochs, report));
+  adapt_rate(trainer, progress, report.test_loss);
   if (is_whole || is_at_end(trainer)) {  // not where a signal stopped it: the run may go on later
     stop_early(trainer, progress, report.test_loss);
   }

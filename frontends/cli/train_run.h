@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 
 #include "stop_request.h"
 #include "timeline.h"
@@ -28,6 +29,9 @@ class TrainRun {
   TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model, std::ostream& out,
            TrainReport* report, Timeline* timeline, TrainCheckpoints* checkpoints, StopRequest* stop);
 
+  // The learning rate of --schedule plateau.
+  const Scalar& rate() const { return rate_; }
+
   // For calls during the set-up. Throws Error kAborted after a signal.
   void check_set_up() const;
   void train(Trainer& trainer, const MemoryCheck& memory);
@@ -38,7 +42,9 @@ class TrainRun {
   void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
   void stop_at_bad_step(Trainer& trainer, Progress& progress);
   void evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report);
+  void resume(Trainer& trainer, Evaluation& evaluation, Progress& progress);
   void stop_early(Trainer& trainer, Progress& progress, double loss);
+  void adapt_rate(const Trainer& trainer, Progress& progress, double loss);
   void add_to_curve(Trainer& trainer, Progress& progress);
   bool is_at_end(const Trainer& trainer) const;
   void save(Trainer& trainer, Progress& progress);
@@ -56,6 +62,8 @@ class TrainRun {
   bool is_set_up_ = false;
   LossWatch watch_;
   EarlyStopping early_;
+  const Scalar rate_;
+  std::optional<ReduceOnPlateau> plateau_;
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_
   std::int64_t epoch_steps_ = 0;  // done in this epoch

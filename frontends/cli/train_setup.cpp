@@ -2,10 +2,12 @@
 // frontends/cli/train_setup.cpp: the model, backends and options of data_parallel that a command line asks for.
 #include "train_setup.h"
 
+#include <yoke/augmentation.h>
 #include <yoke/losses.h>
 #include <yoke/models.h>
 #include <yoke/schedules.h>
 
+#include <algorithm>
 #include <charconv>
 #include <iostream>
 #include <utility>
@@ -79,6 +81,23 @@ nn::Module make_model(const std::string& model, std::uint64_t output_count, std:
   return nn::sequential(std::move(layers));
 }
 
+Tensor augmented(const TrainOptions& options, const TrainData& data, const Tensor& inputs) {
+  if (options.augment.empty()) {
+    return inputs;
+  }
+  if (data.row_count == 0) {
+    throw UsageError("--augment needs images, but " + data.name + " has none");
+  }
+  if (options.crop_padding >= std::min(data.row_count, data.column_count)) {
+    throw UsageError("--augment crop:" + std::to_string(options.crop_padding) +
+                     " is too much for images of " + std::to_string(data.row_count) + " x " +
+                     std::to_string(data.column_count) + " pixels");
+  }
+  Tensor images = reshape(inputs, {inputs.dims()[0], data.row_count, data.column_count, 1});
+  images = options.flips ? random_flip(images) : images;
+  return reshape(random_crop(images, options.crop_padding), inputs.dims());
+}
+
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels) {
   return data.is_regression ? mse(output, labels) : cross_entropy(output, models::targets_of(output, labels));
 }
@@ -94,7 +113,10 @@ std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, cons
 namespace {
 
 // A constant rate is a number, so that it can be changed during the run.
-Tensor rate_of(const TrainOptions& options, const TrainData& data) {
+Tensor rate_of(const TrainOptions& options, const TrainData& data, const Scalar& plateau_rate) {
+  if (options.plateau) {
+    return plateau_rate.tensor();
+  }
   Schedule schedule;
   try {
     schedule = parse_schedule(options.schedule, options.learning_rate, total_steps(options, data));
@@ -153,14 +175,14 @@ std::vector<Option> device_options(const TrainOptions& options,
   return all.value_or(std::vector<Option>());
 }
 
-DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
+DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data, const Scalar& rate,
                                      std::shared_ptr<Runtime> runtime, std::vector<Option> device_options) {
   DataParallelOptions parallel;
   parallel.backend_name = options.backend;
   parallel.shards = options.shards;
   parallel.reduction = options.reduction;
   parallel.optimizer = optimizer_of(options);
-  parallel.learning_rate = rate_of(options, data);
+  parallel.learning_rate = rate_of(options, data, rate);
   parallel.batch_size = options.batch;
   parallel.accumulate = options.accumulate;
   parallel.reproducible = options.reproducible;

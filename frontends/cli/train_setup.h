@@ -17,6 +17,8 @@ namespace yoke::cli {
 nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
                       std::uint64_t column_count);
 
+// The inputs, or in training with --augment images that are changed at random. Throws UsageError if they are not images.
+Tensor augmented(const TrainOptions& options, const TrainData& data, const Tensor& inputs);
 // The loss of one batch; always a mean.
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels);
 // The loss and, unless the data is a regression, the accuracy.
@@ -38,7 +40,8 @@ std::vector<Option> device_options(const TrainOptions& options,
 void parse_clipping(TrainOptions& options);
 Optimizer optimizer_of(const TrainOptions& options);
 
-DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data,
+// `rate` is the learning rate of --schedule plateau.
+DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data, const Scalar& rate,
                                      std::shared_ptr<Runtime> runtime, std::vector<Option> device_options);
 
 }  // namespace yoke::cli

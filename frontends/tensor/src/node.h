@@ -114,7 +114,7 @@ struct Node : std::enable_shared_from_this<Node> {
   std::vector<std::vector<int>> labels;  // of kReduce: one label per axis of each argument
   Dims reduced;                          // sizes of the labels rank, rank + 1, ...
 
-  RandomKey key;
+  RandomKey key;           // of kRandom
   std::uint64_t draw = 0;  // of kRandom: equal draws have equal streams; copies keep the number
   int lane = 0;            // the counter of an element's draw is element * lanes + lane
   int lanes = 1;
@@ -160,7 +160,9 @@ inline Tensor finish(std::shared_ptr<Node> node) {
 void require_mode(const Node& node, const char* call);
 std::string describe(const Tensor& x);                       // "'x' [50, 784]", or "[50, 784]" without a name
 std::string counted(std::uint64_t count, const char* noun);  // "1 row", "2 rows"
-void require(const Tensor& x, const char* operation);        // fails if x is empty
+// A draw by row uses the streams stream + row * kStreamsOfARow.
+inline constexpr std::int64_t kStreamsOfARow = std::int64_t{1} << 34U;
+void require(const Tensor& x, const char* operation);  // fails if x is empty
 
 // The host data of a leaf, and the owner that keeps it in memory if the leaf gets other values.
 struct HostMemory {

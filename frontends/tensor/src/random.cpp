@@ -12,6 +12,14 @@ namespace yoke {
 namespace {
 
 Tensor bits(const Dims& dims, const RandomKey& key, int lane, int lanes, std::uint64_t order) {
+  if (key.by_row && dims.empty()) {
+    detail::fail("a random draw by row needs an axis, the rows");
+  }
+  if (const std::int64_t stream = key.stream.value_or(0);
+      key.by_row && (stream < 0 || stream >= detail::kStreamsOfARow)) {
+    detail::fail("the stream " + std::to_string(stream) +
+                 " of a random draw by row is out of range [0, 2^34)");
+  }
   auto node = detail::new_node(detail::Kind::kRandom, Type::kU32, dims);
   node->key = key;
   node->lane = lane;

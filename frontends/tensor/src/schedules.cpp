@@ -8,6 +8,9 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -105,23 +108,144 @@ Number parse_number(std::string_view key, std::string_view text) {
   return value;
 }
 
+void each_option(std::string_view text,
+                 const std::function<void(std::string_view key, std::string_view value)>& visit) {
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(part.size() + 1, text.size()));
+    const std::string_view key = part.substr(0, part.find('='));
+    visit(key, part.substr(std::min(key.size() + 1, part.size())));
+  }
+}
+
+void check(const PlateauOptions& options) {
+  if (!(options.factor >= 0 && options.factor < 1)) {
+    refuse("factor must be from 0 to less than 1");
+  }
+  if (options.patience < 0 || options.cooldown < 0) {
+    refuse("patience and cooldown must be at least 0");
+  }
+  if (!(options.threshold >= 0 && options.threshold <= 1)) {
+    refuse("threshold must be from 0 to 1");
+  }
+  if (!(options.min_lr >= 0 && options.min_lr <= 1e38)) {
+    refuse("min_lr must be a finite number from 0 on");
+  }
+}
+
+// The shortest text that parse_number() reads back as the same number.
+std::string exact(double value) {
+  std::array<char, 32> digits{};
+  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return {digits.data(), error == std::errc() ? end : digits.data()};
+}
+
 }  // namespace
+
+std::optional<PlateauOptions> parse_plateau(std::string_view text) {
+  const std::string_view name = text.substr(0, text.find(':'));
+  if (name != "plateau") {
+    return std::nullopt;
+  }
+  PlateauOptions made;
+  each_option(text.substr(std::min(name.size() + 1, text.size())), [&](auto key, auto value) {
+    if (key == "factor") {
+      made.factor = parse_number<double>(key, value);
+    } else if (key == "patience") {
+      made.patience = parse_number<std::int64_t>(key, value);
+    } else if (key == "threshold") {
+      made.threshold = parse_number<double>(key, value);
+    } else if (key == "cooldown") {
+      made.cooldown = parse_number<std::int64_t>(key, value);
+    } else if (key == "min_lr") {
+      made.min_lr = parse_number<double>(key, value);
+    } else {
+      refuse("plateau has no option '" + std::string(key) +
+             "'; use factor, patience, threshold, cooldown or min_lr");
+    }
+  });
+  check(made);
+  return made;
+}
+
+ReduceOnPlateau::ReduceOnPlateau(const Scalar& rate, const PlateauOptions& options)
+    : rate_(rate), options_(options), best_(std::numeric_limits<double>::infinity()) {
+  check(options);
+  (void)rate.value();  // throws if it is empty
+}
+
+// In the order of PyTorch's step().
+bool ReduceOnPlateau::observe(double loss) {
+  constexpr double kLeastChange = 1e-8;
+  ++observation_count_;
+  if (loss < best_ * (1 - options_.threshold)) {
+    best_ = loss;
+    bad_count_ = 0;
+  } else {
+    ++bad_count_;
+  }
+  if (cooldown_left_ > 0) {
+    --cooldown_left_;
+    bad_count_ = 0;
+  }
+  if (bad_count_ <= options_.patience) {
+    return false;
+  }
+  cooldown_left_ = options_.cooldown;
+  bad_count_ = 0;
+  const double rate = rate_.value();
+  const double next = std::max(rate * options_.factor, options_.min_lr);
+  if (rate - next <= kLeastChange) {
+    return false;
+  }
+  rate_.set(next);
+  return true;
+}
+
+std::string ReduceOnPlateau::state() const {
+  return "rate=" + exact(rate_.value()) + ",best=" + exact(best_) + ",bad=" + std::to_string(bad_count_) +
+         ",cooldown=" + std::to_string(cooldown_left_) +
+         ",observations=" + std::to_string(observation_count_);
+}
+
+void ReduceOnPlateau::set_state(std::string_view text) {
+  std::map<std::string, std::string_view, std::less<>> parts;
+  each_option(text, [&](auto key, auto value) { parts.emplace(key, value); });
+  const auto number = [&]<class Number>(std::string_view key, Number least) {
+    const auto part = parts.find(key);
+    if (part == parts.end()) {
+      refuse("the state of plateau has no '" + std::string(key) + "': '" + std::string(text) + "'");
+    }
+    const auto value = parse_number<Number>(key, part->second);
+    if (!(value >= least)) {
+      refuse("the state of plateau is out of range: '" + std::string(text) + "'");
+    }
+    return value;
+  };
+  const auto rate = number("rate", 0.0);
+  const auto best = number("best", -std::numeric_limits<double>::infinity());
+  const auto bad_count = number("bad", std::int64_t{0});
+  const auto cooldown_left = number("cooldown", std::int64_t{0});
+  observation_count_ = number("observations", std::int64_t{0});
+  rate_.set(rate);
+  best_ = best;
+  bad_count_ = bad_count;
+  cooldown_left_ = cooldown_left;
+}
 
 Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) {
   const std::string_view name = text.substr(0, text.find(':'));
   const auto kind =
       std::find_if(kKinds.begin(), kKinds.end(), [&](const auto& each) { return each.first == name; });
+  if (name == "plateau") {
+    refuse("plateau depends on the losses, not on the step; use parse_plateau and ReduceOnPlateau");
+  }
   if (kind == kKinds.end()) {
     refuse("unknown kind '" + std::string(name) +
-           "'; use constant, linear, cosine, step, exponential or one-cycle");
+           "'; use constant, linear, cosine, step, exponential, one-cycle or plateau");
   }
   Schedule made{.kind = kind->second, .rate = rate, .steps = steps};
-  std::string_view rest = text.substr(std::min(name.size() + 1, text.size()));
-  while (!rest.empty()) {
-    const std::string_view part = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(part.size() + 1, rest.size()));
-    const std::string_view key = part.substr(0, part.find('='));
-    const std::string_view value = part.substr(std::min(key.size() + 1, part.size()));
+  each_option(text.substr(std::min(name.size() + 1, text.size())), [&](auto key, auto value) {
     if (key == "warmup") {
       made.warmup = parse_number<std::int64_t>(key, value);
     } else if (key == "every" && made.kind == Schedule::Kind::kStep) {
@@ -139,7 +263,7 @@ Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) 
              "'; all kinds have warmup, linear start and end, cosine end, step every and gamma, exponential "
              "gamma");
     }
-  }
+  });
   check(made);
   return made;
 }

@@ -140,4 +140,14 @@ const Symbol& step_symbol() {
   return symbol;
 }
 
+const Symbol& run_seed_symbol() {
+  static const Symbol symbol{"run_seed", 0, std::int64_t{1} << 62U, 1};
+  return symbol;
+}
+
+const Symbol& batch_row_symbol() {
+  static const Symbol symbol{"batch_row", 0, std::int64_t{1} << 29U, 1};
+  return symbol;
+}
+
 }  // namespace yoke

@@ -21,8 +21,9 @@ void Trainer::Impl::set_symbols() {
 }
 
 // Sets the symbols that differ between the micro-batches of a shard.
-void Trainer::Impl::select(std::size_t s) {
+void Trainer::Impl::select(const Variant& now, std::size_t s) {
   SymbolTable& table = (*symbols)[micro_batches[s].shard];
+  table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s]));
   if (batch_number < plan.full_batches) {
     table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
   }
@@ -83,7 +84,7 @@ void Trainer::Impl::queue_step() {
   if (is_single()) {
     fetch_current();
     Variant& now = begin_step();
-    select(0);
+    select(now, 0);
     now.steps[slot()].run((*symbols)[0]);
     finish_step(now);
   } else if (is_cut()) {
@@ -105,7 +106,7 @@ void Trainer::Impl::queue_micro_batch(Variant& now, std::uint32_t k, std::uint32
   }
   const std::uint32_t s = first_micro[k] + number;
   if (s < now.active) {
-    select(s);
+    select(now, s);
     now.gradients[routine_slot() * now.active + s].run((*symbols)[k]);
   } else if (is_reproducible()) {
     sums[k].clear(number);
@@ -128,7 +129,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
     }
   }
   for (std::uint32_t k = 0; k < shard_count; ++k) {
-    select(last_micro(now, k));
+    select(now, last_micro(now, k));
   }
   step_plan.clear_gradients(shard_count);
   const std::size_t first = routine_slot() * after_part.size();  // the last update_bucket() changes it

@@ -71,6 +71,12 @@ using detail::fail;
 
 namespace {
 
+// The symbols that the trainer sets, and a binding may not have. A binding may be named "step".
+std::set<std::string> own_symbols() {
+  return {detail::kRowSymbol, detail::kStepNumber, seed_symbol().name, run_seed_symbol().name,
+          batch_row_symbol().name};
+}
+
 constexpr std::int64_t kMostPieceSeeds = std::int64_t{1} << 25U;
 
 // Precondition: count is a power of two, and k < count.
@@ -131,8 +137,7 @@ void Trainer::Impl::check_symbols(const Lowered& lowered) const {
   }
   for (const program::Symbol& symbol : lowered.program.symbols) {
     const auto has_name = [&](const Symbol& binding) { return binding.name == symbol.name; };
-    if (!symbol.is_variable && symbol.name != detail::kRowSymbol && symbol.name != detail::kStepNumber &&
-        symbol.name != seed_symbol().name && symbol.name != step_symbol().name &&
+    if (!symbol.is_variable && !own_symbols().contains(symbol.name) && symbol.name != step_symbol().name &&
         std::none_of(options.bindings.begin(), options.bindings.end(), has_name)) {
       fail("data_parallel: the symbol '" + symbol.name + "' has no value; add it to options.bindings");
     }
@@ -251,7 +256,7 @@ void Trainer::Impl::plan_micro_batches() {
 }
 
 void Trainer::Impl::check_bindings() const {
-  std::set<std::string> names = {detail::kRowSymbol, detail::kStepNumber, seed_symbol().name};
+  std::set<std::string> names = own_symbols();
   for (const Symbol& binding : options.bindings) {
     if (binding.name.empty()) {
       fail("data_parallel: a binding has no name");

@@ -26,6 +26,12 @@ std::vector<double> loss_weights(std::span<const std::uint64_t> rows, Reduction 
   return weights;
 }
 
+std::vector<std::uint64_t> rows_before(std::span<const std::uint64_t> rows) {
+  std::vector<std::uint64_t> before(rows.size(), 0);
+  std::exclusive_scan(rows.begin(), rows.end(), before.begin(), std::uint64_t{0});
+  return before;
+}
+
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix) {
   const auto name_of = [&](const std::string& own) {
@@ -231,6 +237,7 @@ void Trainer::Impl::build_variant(bool is_tail) {
 
 RowPlan Trainer::Impl::plan_of(std::uint64_t rows) const {
   const auto batch = static_cast<std::uint64_t>(options.batch_size);
+  made.first_in_batch = detail::rows_before(made.rows);
   return RowPlan::make(rows, batch == 0 ? rows : std::min(rows, batch), micro_weights());
 }
 

@@ -196,7 +196,7 @@ struct Trainer::Impl {
   void require_gradients(const char* what) const;
   void run_step();
   void queue_step();
-  void select(std::size_t s);
+  void select(const detail::Variant& now, std::size_t s);
   void queue_micro_batch(detail::Variant& now, std::uint32_t k, std::uint32_t number);
   void reset_seeds();
   void queue_gradients();

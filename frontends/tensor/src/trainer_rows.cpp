@@ -72,6 +72,7 @@ void Trainer::Impl::build_pieces() {
   sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
   Variant made;
   made.rows = plan.rows;
+  made.first_in_batch = detail::rows_before(made.rows);
   made.weights = detail::loss_weights(made.rows, options.reduction);
   made.active = static_cast<std::uint32_t>(made.rows.size());
   made.loss_total = detail::kLossTotal;
@@ -161,6 +162,7 @@ Variant& Trainer::Impl::choose_rows() {
   const std::vector<std::uint64_t>& rows = is_fed() ? fed_rows[slot()] : is_tail ? plan.tail : plan.rows;
   std::copy(rows.begin(), rows.end(), now.rows.begin());
   batch_rows = std::accumulate(rows.begin(), rows.end(), std::uint64_t{0});
+  std::exclusive_scan(rows.begin(), rows.end(), now.first_in_batch.begin(), std::uint64_t{0});
   std::uint64_t first = is_fed() ? 0 : batch_number * plan.batch;
   for (std::size_t s = 0; s < rows.size(); ++s) {
     if (is_fed() && s % per_shard == 0) {
@@ -203,6 +205,7 @@ void Trainer::Impl::queue_pieces(Variant& now, std::uint32_t k, std::uint32_t nu
     if (piece > 0) {
       sums[k].add_piece(number);
     }
+    table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s] + done));
     done += piece_sizes[i].rows;
   }
   sums[k].add(number);

@@ -125,6 +125,8 @@ void Trainer::Impl::make_symbols() {
     for (const Symbol& binding : options.bindings) {
       if (binding.name != step_symbol().name) {
         table.add(binding.name, binding.low);
+    table.add(run_seed_symbol().name, options.base_seed);
+    table.add(batch_row_symbol().name, 0);
       }
     }
   }

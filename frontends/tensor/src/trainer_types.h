@@ -60,14 +60,15 @@ struct PartLaunch {
 // The routines for one size of batch: variant 0 for full batches, variant 1 for the smaller last batch. With
 // varying rows there is only variant 0; its routines are in `pieces`.
 struct Variant {
-  std::vector<std::uint64_t> rows;     // per micro-batch; if they vary, of the latest step
-  std::vector<double> weights;         // of the micro-batches' losses in the reduced loss; as above
-  std::uint32_t active = 0;            // number of micro-batches with rows; they come first
-  const char* loss_total = "";         // name of the tensor that sums up a micro-batch's losses
-  const char* loss_weight = "";        // name of the scalar with a micro-batch's weight
-  LossGraph graph;                     // of the last active micro-batch
-  std::vector<NamedProgram> programs;  // per active micro-batch; if `is_single`, gradients and update
-  NamedProgram single_gradient;        // if `is_single`
+  std::vector<std::uint64_t> rows;            // per micro-batch; if they vary, of the latest step
+  std::vector<std::uint64_t> first_in_batch;  // rows of the batch before those of the micro-batch; as above
+  std::vector<double> weights;                // of the micro-batches' losses in the reduced loss; as above
+  std::uint32_t active = 0;                   // number of micro-batches with rows; they come first
+  const char* loss_total = "";                // name of the tensor that sums up a micro-batch's losses
+  const char* loss_weight = "";               // name of the scalar with a micro-batch's weight
+  LossGraph graph;                            // of the last active micro-batch
+  std::vector<NamedProgram> programs;         // per active micro-batch; if `is_single`, gradients and update
+  NamedProgram single_gradient;               // if `is_single`
   // Per active micro-batch, or for the only one.
   const NamedProgram& gradient_program(std::size_t s) const {
     return single_gradient.text.empty() ? programs[s] : single_gradient;
@@ -111,6 +112,9 @@ inline constexpr const char* kStepNumber = "yoke_step";
 inline constexpr const char* kFiniteSteps = "finite_steps";
 // A shard's tensor with what parts of its gradient program leave for later ones.
 inline constexpr const char* kCarried = "carried";
+
+// For each part, the sum of the rows of the parts before it.
+std::vector<std::uint64_t> rows_before(std::span<const std::uint64_t> rows);
 
 struct BackendCount {
   std::string backend_name;

@@ -49,7 +49,7 @@ TEST(YokeTimeline, HasALanePerStreamWithEveryLaunchAndNoOverlaps) {
   const std::string file = folder / "run.json";
   // Half-moons have 2,000 points: 20 steps of 100.
   const auto outcome = run({"train", "--epochs", "2", "--batch", "100", "--shards", "3", "--merge", "tree",
-                            "--timeline", file, "--json"});
+                            "--trace", file, "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const auto lanes = lanes_of(file);
   std::size_t events_in_all = 0;
@@ -128,6 +128,17 @@ TEST(YokeProgress, LineFitsTheTerminal) {
   EXPECT_EQ(cli::progress_line(before, 0.5, after, 200), before + "[############............] " + after);
   EXPECT_EQ(cli::progress_line(before, 1, after, 80), before + "[######################] " + after);
   EXPECT_EQ(cli::progress_line(before, 1, after, 60), before + after);
+}
+
+TEST(YokeProgress, LineShowsEpochStepLossRateAndTimeLeft) {
+  std::ostringstream out;
+  ::testing::internal::CaptureStderr();
+  cli::Progress progress(out, true, 3, 10, 20, [] { return 0.25; });
+  progress.begin_epoch(2);
+  progress.step_done(3);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::MatchesRegex(".*epoch 2/3, step 14/30 .*loss 0.2500, [0-9,]+ examples/s, .* left"));
+  EXPECT_EQ(out.str(), "");
 }
 
 WorkRecord launch(const char* stream, const char* name, std::uint64_t begin_ns, std::uint64_t end_ns) {

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <yoke/npz.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
@@ -127,6 +128,39 @@ TEST_F(YokeTrainEarly, ResumedRunEndsAtTheSameStepWithTheSameBest) {
               HasSubstr("is of a run with --early-stopping 'on', and this one has 'off'"));
 }
 
+TEST_F(YokeTrainEarly, PlateauReducesTheRateAndAResumedRunHasTheSameBits) {
+  const std::vector<std::string> plateau =
+      words({"--schedule", "plateau:factor=0.5,patience=2,cooldown=1", "--report", folder_ / "r.html"});
+  const Json constant = json_of(words({"--schedule", "constant", "--save", folder_ / "constant"}));
+  const auto whole = run(joined(plateau, {"--save", folder_ / "whole"}));
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  EXPECT_THAT(whole.out, HasSubstr("the test loss has not improved; the learning rate is now 0.01\n"));
+  EXPECT_THAT(whole.out, HasSubstr("the learning rate is now 0.005\n"));
+  const auto bits = [&](const std::string& name) {
+    return test::read_whole(folder_ / (name + "/latest/weights.safetensors")) +
+           test::read_whole(folder_ / (name + "/latest/optimizer.safetensors"));
+  };
+  EXPECT_FALSE(bits("whole") == bits("constant"));
+  // Two steps are an epoch: a checkpoint is written before the evaluation, or in the middle of an epoch.
+  for (const std::string every : {"1", "3"}) {
+    const std::string save = folder_ / ("parts" + every);
+    for (const char* epochs : {"3", "8", "9", "20", "21", "60"}) {  // a run that ended may go on
+      std::vector<std::string> shorter = joined(plateau, {"--save", save, "--resume", "--save-every", every});
+      *(std::find(shorter.begin(), shorter.end(), "--epochs") + 1) = epochs;
+      ASSERT_EQ(run(shorter).code, 0);
+    }
+    EXPECT_TRUE(bits("parts" + every) == bits("whole")) << every;
+  }
+  for (int kills = 0; kills < 5; ++kills) {
+    Command command(joined(plateau, {"--save", folder_ / "killed", "--resume", "--save-every", "1"}));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100 + 40 * kills));
+    command.signal(SIGKILL);
+    command.wait();
+  }
+  ASSERT_EQ(run(joined(plateau, {"--save", folder_ / "killed", "--resume"})).code, 0);
+  EXPECT_TRUE(bits("killed") == bits("whole"));
+}
+
 TEST_F(YokeTrainEarly, ReportIsOnePageWithoutOtherFiles) {
   const std::filesystem::path data = folder_ / "<b>&'t'.csv";
   std::filesystem::copy_file(folder_ / "t.csv", data);
@@ -167,6 +201,9 @@ TEST_F(YokeTrainEarly, PredictTakesTheLatestCheckpointIfThereIsNoBestOne) {
 
 TEST_F(YokeTrainEarly, WrongUseIsAnError) {
   EXPECT_EQ(run({"train", "--early-stopping", "0"}).code, 2);
+  const auto plateau = run({"train", "--schedule", "plateau:factor=2"});
+  EXPECT_EQ(plateau.code, 2);
+  EXPECT_THAT(plateau.err, HasSubstr("--schedule: factor must be from 0 to less than 1"));
   EXPECT_THAT(run({"train", "--report", "r.txt"}).err, HasSubstr("--report takes a file that ends in .html"));
   const auto outcome = run({"train", "--epochs", "1", "--report", folder_ / "none/r.html"});
   EXPECT_EQ(outcome.code, 1);

@@ -254,6 +254,41 @@ TEST(YokeTrain, LenetLearnsImages) {
   EXPECT_EQ(json_value(outcome.out, "test_accuracy"), "1.0");
 }
 
+TEST(YokeTrain, AugmentationChangesImagesInTrainingAndDoesNotDependOnTheShards) {
+  const test::TemporaryFolder folder;
+  std::string pixels;
+  std::vector<std::uint8_t> labels;
+  for (unsigned i = 0; i < 24; ++i) {
+    for (unsigned k = 0; k < 64; ++k) {
+      pixels += static_cast<char>((i * 31 + k * k * 7) % 200);
+    }
+    labels.push_back(static_cast<std::uint8_t>(i % 2));
+  }
+  for (const std::string part : {"train", "t10k"}) {
+    test::write_file(folder / (part + "-images-idx3-ubyte"), test::idx_images(24, 8, 8, pixels));
+    test::write_file(folder / (part + "-labels-idx1-ubyte"), test::idx_labels(labels));
+  }
+  const auto losses = [&](const std::string& shards, const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", "--data",  folder.path(), "--batch",  "8",    "--epochs",
+                                      "3",     "--model", "mlp:6",       "--shards", shards, "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::stod(json_value(outcome.out, "test_loss"));
+  };
+  const double one = losses("1", {"--augment", "flip,crop:2"});
+  EXPECT_NEAR(losses("2", {"--augment", "flip,crop:2"}), one, 1e-5);  // sums of 64 f32 terms, 9 steps
+  EXPECT_NE(losses("1", {}), one);
+  EXPECT_NE(losses("1", {"--augment", "flip"}), one);
+  for (const char* wrong : {"turn", "flip,flip", "crop", "crop:0", "crop:8", "flip,"}) {
+    const auto outcome = run({"train", "--data", folder.path(), "--augment", wrong});
+    EXPECT_EQ(outcome.code, 2) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("--augment")) << wrong;
+  }
+  EXPECT_THAT(run({"train", "--augment", "flip"}).err,
+              HasSubstr("--augment needs images, but half-moons has none"));
+}
+
 TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
   const test::TemporaryFolder folder;
   std::string text;

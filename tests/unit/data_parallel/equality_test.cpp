@@ -384,6 +384,48 @@ TEST(Dropout, MasksDifferByShardStepAndSeed) {
   EXPECT_NE(first[0], first[2]);  // steps differ
 }
 
+// A row's flips and moves do not depend on the shard that has it: with 1, 2 or 3 shards, micro-batches or pieces.
+TEST(Augmentation, IsTheSameForEveryNumberOfShards) {
+  constexpr std::uint64_t kCount = 20;  // two batches of 8, and one of 4
+  const Tensor images = tensor(some_numbers(kCount * 36, 3), {kCount, 6, 6, 1});
+  const Tensor targets = tensor(some_numbers(kCount, 4), {kCount});
+  const auto run = [&](std::int64_t shards, const std::function<void(DataParallelOptions&)>& change) {
+    const auto model = nn::linear(1);
+    DataParallelOptions options = options_for(shards, 0.05F);
+    options.batch_size = 8;
+    options.base_seed = 5;
+    change(options);
+    std::vector<double> losses;
+    data_parallel(
+        options, images, targets,
+        [&](const Tensor& x, const Tensor& y) {
+          return mse(squeeze(model(flatten(random_crop(random_flip(x), 2))), 1), y);
+        },
+        [&](Trainer& trainer) {
+          for (int i = 0; i < 7; ++i) {
+            trainer.step();
+            losses.push_back(trainer.loss_value());
+          }
+        });
+    return losses;
+  };
+  const auto same = [](DataParallelOptions&) {};
+  const std::vector<double> one = run(1, same);
+  const auto expect_one = [&](const std::vector<double>& got, const char* what) {
+    for (std::size_t i = 0; i < one.size(); ++i) {
+      EXPECT_NEAR(got[i], one[i], 1e-5 * (1 + one[i]))
+          << what << ", step " << i;  // sums of up to 36 f32 terms
+    }
+  };
+  expect_one(run(2, same), "2 shards");
+  expect_one(run(3, same), "3 shards");
+  expect_one(run(2, [](DataParallelOptions& options) { options.accumulate = 2; }), "micro-batches");
+  expect_one(run(2, [](DataParallelOptions& options) { options.reproducible = 4; }), "reproducible");
+  expect_one(run(3, [](DataParallelOptions& options) { options.varying_rows = true; }), "pieces");
+  const std::vector<double> other = run(1, [](DataParallelOptions& options) { options.base_seed = 6; });
+  EXPECT_GT(std::abs(other[0] - one[0]), 1e-3);
+}
+
 TEST(Bindings, AdvanceEveryStepWithTheLastFastest) {
   const Symbol outer{"outer", 0, 2, 1};
   const Symbol inner{"inner", 0, 3, 1};

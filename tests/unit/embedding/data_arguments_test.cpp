@@ -63,10 +63,25 @@ TEST(DataArguments, Orders) {
   EXPECT_ERROR(kInvalid, (void)shuffled({}, {}, 0, 0));
 }
 
+TEST(DataArguments, Augmentation) {
+  EXPECT_ERROR(kInvalid, (void)random_flip({}));
+  EXPECT_ERROR(kInvalid, (void)random_crop({}, 1));
+  EXPECT_ERROR(kInvalid, (void)uniform({}, {.by_row = true}));
+  EXPECT_EQ(run_seed_symbol().low, 0);
+  EXPECT_EQ(batch_row_symbol().low, 0);
+}
+
 TEST(DataArguments, Schedules) {
   EXPECT_ERROR(kInvalid, (void)parse_schedule("", 0.1, 1));
   EXPECT_ERROR(kInvalid, (void)learning_rate({.kind = static_cast<Schedule::Kind>(99), .rate = 1}));
   EXPECT_EQ(learning_rate({}).rank(), 0U);
+  EXPECT_FALSE(parse_plateau(""));
+  EXPECT_ERROR(ErrorCode::kFailedPrecondition, ReduceOnPlateau(Scalar{}));
+  ReduceOnPlateau plateau(scalar("rate", 1));
+  EXPECT_FALSE(plateau.observe(std::nan("")));
+  EXPECT_EQ(plateau.observation_count(), 1);
+  EXPECT_ERROR(kInvalid, plateau.set_state(""));
+  EXPECT_EQ(plateau.state(), "rate=1,best=inf,bad=1,cooldown=0,observations=1");
 }
 
 }  // namespace

@@ -56,6 +56,24 @@ TEST(RandomTest, RebuiltGraphDrawsTheSameNumbers) {
   EXPECT_EQ(values<float>(first, {}, {{"seed", 3}}), values<float>(build(), {}, {{"seed", 3}}));
 }
 
+// A shard with the rows from 2 on draws the numbers that these rows have in a whole batch.
+TEST(RandomTest, DrawsByRowAreFunctionsOfTheRowInTheBatch) {
+  const RandomKey key{.stream = 5, .every_step = true, .by_row = true};
+  const auto whole =
+      values<std::uint32_t>(random_bits({4, 3}, key), {}, {{"run_seed", 42}, {"batch_row", 0}, {"step", 7}});
+  const auto part =
+      values<std::uint32_t>(random_bits({2, 3}, key), {}, {{"run_seed", 42}, {"batch_row", 2}, {"step", 7}});
+  EXPECT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + 6));
+  for (std::int64_t i = 0; i < 12; ++i) {
+    const std::int64_t stream = 5 + (i / 3) * (std::int64_t{1} << 34U);
+    EXPECT_EQ(whole[static_cast<std::size_t>(i)], program::random_bits(42, stream, i % 3 + 7 * 3));
+  }
+  EXPECT_EQ(std::set(whole.begin(), whole.end()).size(), 12U);
+  EXPECT_MESSAGE("a random draw by row needs an axis, the rows", uniform({}, key));
+  EXPECT_MESSAGE("the stream -1 of a random draw by row is out of range [0, 2^34)",
+                 normal({2}, {.stream = -1, .by_row = true}));
+}
+
 TEST(RandomTest, UniformAndNormalHaveTheirDistributions) {
   const auto u = values<float>(uniform({10000}), {}, {{"seed", 11}});
   double chi_square = 0;

@@ -11,14 +11,18 @@
 namespace yoke {
 
 // Selects the random numbers of a draw. There is no hidden state: a draw is a function of the seed
-// symbol, the stream, the element number and, with every_step, the step symbol.
+// symbol, the stream, the element number and, with every_step, the step symbol. With by_row, of run_seed_symbol()
+// instead of the seed symbol, and of the row's number in the batch, which a Trainer sets: so the numbers of a row do not
+// depend on the number of shards, or of micro-batches.
 struct RandomKey {
   // Draws with equal streams have equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
   // creation: two draws of one program differ, and a graph that is built again has the same numbers.
   std::optional<std::int64_t> stream = std::nullopt;
   bool every_step = false;  // draw new numbers for each value of the step symbol
+  bool by_row = false;      // axis 0 is the rows of a batch; the stream is then in [0, 2^34)
 };
 
+// Error kInvalidArgument: with by_row, the draw has no axis, or the stream is out of range.
 Tensor random_bits(const Dims& dims, RandomKey key = {});  // u32
 // Uniform in [0, 1), and normal with mean 0 and deviation 1.
 // The type is f32 or f64, else Error kInvalidArgument.

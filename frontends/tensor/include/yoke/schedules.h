@@ -5,6 +5,8 @@
 #include <yoke/tensor.h>
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace yoke {
@@ -38,5 +40,45 @@ Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps);
 // The rate as an f32 scalar of step_symbol(), for DataParallelOptions::learning_rate; it is computed in f64.
 // Error kInvalidArgument: a member is out of range, or warmup is not less than steps where steps are needed.
 Tensor learning_rate(const Schedule& schedule);
+
+// The options of PyTorch's ReduceLROnPlateau, with its defaults. min_lr is in the unit of the rate.
+struct PlateauOptions {
+  double factor = 0.1;         // the new rate divided by the old one; from 0, less than 1
+  std::int64_t patience = 10;  // observations without improvement before the rate is reduced
+  double threshold =
+      1e-4;  // the loss has improved if it is less than best * (1 - threshold); from 0, at most 1
+  std::int64_t cooldown = 0;  // observations after a reduction that do not count
+  double min_lr = 0;          // the rate is never reduced below this
+};
+
+// Parses "plateau" or "plateau:factor=0.5,patience=3". Empty: the text names another schedule. Error kInvalidArgument
+// says what is wrong.
+std::optional<PlateauOptions> parse_plateau(std::string_view text);
+
+// Reduces a learning rate that the host sets when a loss has stopped improving. Use rate.tensor() as
+// DataParallelOptions::learning_rate, and call observe() after each evaluation; the new rate applies from the next step
+// on and compiles nothing. As in PyTorch, a reduction by less than 1e-8 is not made. Not thread-safe.
+class ReduceOnPlateau {
+ public:
+  // Errors: kInvalidArgument: an option is out of range; kFailedPrecondition: the rate is an empty Scalar.
+  explicit ReduceOnPlateau(const Scalar& rate, const PlateauOptions& options = {});
+
+  // A loss that is nan has not improved. Returns whether the rate was reduced.
+  bool observe(double loss);
+  std::int64_t observation_count() const { return observation_count_; }
+
+  // All that later calls of observe() depend on, with the rate, as one line of text for the notes of a checkpoint.
+  std::string state() const;
+  // Goes on from such a text. Error kInvalidArgument: the text is not one; nothing is changed.
+  void set_state(std::string_view text);
+
+ private:
+  Scalar rate_;
+  PlateauOptions options_;
+  double best_;
+  std::int64_t bad_count_ = 0;  // observations without improvement
+  std::int64_t cooldown_left_ = 0;
+  std::int64_t observation_count_ = 0;
+};
 
 }  // namespace yoke

@@ -116,9 +116,10 @@ class Writer {
   }
 
   Expr random(const Node& node, const std::vector<Index>& indices) const {
+    const bool by_row = node.key.by_row;
     Affine element;
     std::int64_t stride = node.lanes;
-    for (std::size_t k = node.dims.size(); k-- > 0;) {
+    for (std::size_t k = node.dims.size(); k-- > (by_row ? 1 : 0);) {
       element = sum_of(element, indices[k].affine, stride);
       stride *= static_cast<std::int64_t>(node.dims[k]);
     }
@@ -128,8 +129,16 @@ class Writer {
       Expr step = Expr::make(Op::kMul, {Expr::index_symbol(graph_.symbol(step_symbol())), integer(stride)});
       counter = Expr::make(Op::kAdd, {std::move(counter), std::move(step)});
     }
-    return Expr::make(Op::kRandomBits, {Expr::index_symbol(graph_.symbol(seed_symbol())),
-                                        integer(graph_.stream_of(node)), std::move(counter)});
+    Expr stream = integer(graph_.stream_of(node));
+    if (by_row) {
+      Expr row = Expr::make(
+          Op::kAdd, {Expr::index_symbol(graph_.symbol(batch_row_symbol())), value_of(indices[0].affine)});
+      stream = Expr::make(
+          Op::kAdd, {std::move(stream), Expr::make(Op::kMul, {std::move(row), integer(kStreamsOfARow)})});
+    }
+    const Symbol& seed = by_row ? run_seed_symbol() : seed_symbol();
+    return Expr::make(Op::kRandomBits,
+                      {Expr::index_symbol(graph_.symbol(seed)), std::move(stream), std::move(counter)});
   }
 
   Expr view(const Value& value, const std::vector<Index>& indices,

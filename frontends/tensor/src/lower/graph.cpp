@@ -45,7 +45,10 @@ Graph::Graph(std::span<const Tensor> roots) {
     require_mode(*node, "lower");
     for_each_symbol(*node, [&](const Symbol& symbol) { add_symbol(symbol, false); });
     if (node->kind == Kind::kRandom) {
-      add_symbol(seed_symbol(), true);
+      add_symbol(node->key.by_row ? run_seed_symbol() : seed_symbol(), true);
+      if (node->key.by_row) {
+        add_symbol(batch_row_symbol(), true);
+      }
       if (node->key.every_step) {
         add_symbol(step_symbol(), true);
       }
