@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/parity/functions_test.cpp: functions of the frontend on random shapes, compared with PyTorch in f64: values
-// and gradients. functions.py computes PyTorch's side. YOKE_TEST_SEED changes the shapes.
+// tests/parity/functions_test.cpp: functions of the frontend on random shapes, compared with PyTorch in f64 and in f32:
+// values and gradients. functions.py computes PyTorch's side. YOKE_TEST_SEED changes the shapes.
 #include <gtest/gtest.h>
 #include <yoke/npz.h>
 #include <yoke/yoke.h>
@@ -22,7 +22,8 @@ using Json = nlohmann::json;
 
 class Random {
  public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  Random(std::uint64_t seed, Type type) : engine_(seed), type_(type) {}
+  Type type() const { return type_; }
   std::uint64_t size(std::uint64_t low, std::uint64_t high) { return low + engine_() % (high - low + 1); }
   bool flag() { return engine_() % 2 == 0; }
   Tensor floats(const Dims& dims, double low = -2, double high = 2) {
@@ -30,7 +31,8 @@ class Random {
     for (double& value : values) {
       value = low + (high - low) * static_cast<double>(engine_() >> 11U) * 0x1p-53;
     }
-    return tensor<double>(values, dims);
+    return type_ == Type::kF64 ? tensor<double>(values, dims)
+                               : tensor<float>(std::vector<float>(values.begin(), values.end()), dims);
   }
   Tensor integers(const Dims& dims, std::uint64_t below) {
     std::vector<std::int64_t> values(element_count(dims));
@@ -42,6 +44,7 @@ class Random {
 
  private:
   std::mt19937_64 engine_;
+  Type type_;
 };
 
 // One call: its inputs, the first `differentiable` of which have gradients, its options, and its result.
@@ -292,16 +295,16 @@ Call multi_head_attention_call(Random& random) {
   const std::uint64_t keys = context.dims()[1];
   const Tensor lengths = tensor<std::int64_t>(
       std::vector<std::int64_t>(batch, static_cast<std::int64_t>(random.size(1, keys))), {batch});
-  const auto layer = nn::multi_head_attention(width, heads, {.type = Type::kF64});
+  const auto layer = nn::multi_head_attention(width, heads, {.type = random.type()});
   const Tensor y = layer(x, context, nn::padding_mask(lengths, keys));
   return layer_call(random, {{"heads", heads}}, {x, context, lengths}, 2, layer, y);
 }
 
 nn::BlockOptions block_options(Random& random, Json& options) {
   nn::BlockOptions block{.hidden = random.size(1, 6), .dropout = 0, .norm_first = random.flag()};
-  block.norm = [] { return nn::layer_norm({.type = Type::kF64}); };
-  block.attention = {.causal = true, .type = Type::kF64};
-  block.linear = {.type = Type::kF64};
+  block.norm = [type = random.type()] { return nn::layer_norm({.type = type}); };
+  block.attention = {.causal = true, .type = random.type()};
+  block.linear = {.type = random.type()};
   options = {{"heads", 2}, {"hidden", block.hidden}, {"norm_first", block.norm_first}};
   return block;
 }
@@ -327,7 +330,7 @@ Call decoder_block_call(Random& random) {
 Call running_statistics_call(Random& random) {
   Dims dims{random.size(2, 4), random.size(1, 4), random.size(1, 3)};
   const Tensor x = random.floats(dims);
-  const auto layer = nn::batch_norm({.momentum = 0.3, .affine = false, .type = Type::kF64});
+  const auto layer = nn::batch_norm({.momentum = 0.3, .affine = false, .type = random.type()});
   const Tensor y = layer(x);
   std::vector<Tensor> inputs = {x};
   for (const Parameter& state : nn::states(layer)) {
@@ -344,6 +347,65 @@ Call running_statistics_call(Random& random) {
     }
   }
   return {{{"momentum", 0.3}}, inputs, 0, stack(next)};
+}
+
+// Embedding, and an output layer with the same weights.
+Call tied_embedding_call(Random& random) {
+  const std::uint64_t count = random.size(2, 6);
+  const Tensor ids = random.integers({random.size(1, 3), random.size(1, 4)}, count);
+  const auto layer = nn::embedding(count, random.size(1, 4), {.type = random.type()});
+  const Tensor y = layer->logits(tanh(layer(ids)));
+  const Parameter table = nn::parameters(layer)[0];
+  table.set_values(random.floats(table.dims(), -1, 1).host_bytes());
+  return {Json::object(), {table.tensor(), ids}, 1, y};
+}
+
+Call linear_call(Random& random) {
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 3), random.size(1, 4)});
+  const auto layer = nn::linear(random.size(1, 4), {.type = random.type()});
+  const Tensor y = layer(x);
+  return layer_call(random, Json::object(), {x}, 3, layer, y);
+}
+
+Call grouped_attention_call(Random& random) {
+  const std::uint64_t key_heads = random.size(1, 2);
+  const std::uint64_t heads = key_heads * random.size(1, 3);
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 5), heads * random.size(1, 3)});
+  const bool causal = random.flag();
+  const auto layer = nn::multi_head_attention(
+      x.dims()[2], heads, {.key_heads = key_heads, .causal = causal, .type = random.type()});
+  const Tensor y = layer(x);
+  return layer_call(random, {{"heads", heads}, {"key_heads", key_heads}, {"causal", causal}}, {x}, 9, layer,
+                    y);
+}
+
+Call rotary_call(Random& random) {
+  const Dims dims{random.size(1, 2), random.size(1, 5), random.size(1, 3), 2 * random.size(1, 3)};
+  const bool interleaved = random.flag();
+  const Tensor x = random.floats(dims);
+  const Tensor positions = random.integers({dims[1]}, 50);
+  return {{{"interleaved", interleaved}, {"base", 500.0}},
+          {x, positions},
+          1,
+          rotary(x, {.base = 500, .interleaved = interleaved, .positions = positions})};
+}
+
+Call sinusoidal_call(Random& random) {
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 6), 2 * random.size(1, 4)});
+  return {Json::object(), {x}, 1, x * sinusoidal_positions(x.dims()[1], x.dims()[2], random.type())};
+}
+
+Call learned_positions_call(Random& random) {
+  const Tensor x = random.floats({random.size(1, 3), random.size(1, 6), random.size(1, 4)});
+  const nn::Module layer = nn::learned_positions(6, 0.02, random.type());
+  const Tensor y = layer(x);
+  return layer_call(random, Json::object(), {x}, 2, layer, y);
+}
+
+template <class Function>
+Call image_call(Random& random, const Function& function) {
+  const Tensor x = random.floats(image(random, random.size(1, 3)));
+  return {Json::object(), {x}, 1, function(x)};
 }
 
 struct Named {
@@ -363,6 +425,12 @@ const Named kFunctions[] = {
     {"attention", attention_call},
     {"cross_entropy", cross_entropy_call},
     {"binary_cross_entropy", binary_cross_entropy_call},
+    {"mse",
+     [](Random& r) { return pair_call(r, Json::object(), -2, [](auto& a, auto& b) { return mse(a, b); }); }},
+    {"hinge",
+     [](Random& r) {
+       return pair_call(r, Json::object(), -2, [](auto& a, auto& b) { return hinge(a, b); });
+     }},
     {"mae",
      [](Random& r) { return pair_call(r, Json::object(), -2, [](auto& a, auto& b) { return mae(a, b); }); }},
     {"huber",
@@ -373,12 +441,22 @@ const Named kFunctions[] = {
      [](Random& r) {
        return pair_call(r, Json::object(), 0.1, [](auto& a, auto& b) { return kl_divergence(a, b); });
      }},
-    {"lstm", [](Random& r) { return recurrent_call(r, nn::lstm(r.size(1, 4), {.type = Type::kF64})); }},
-    {"gru", [](Random& r) { return recurrent_call(r, nn::gru(r.size(1, 4), {.type = Type::kF64})); }},
+    {"lstm", [](Random& r) { return recurrent_call(r, nn::lstm(r.size(1, 4), {.type = r.type()})); }},
+    {"gru", [](Random& r) { return recurrent_call(r, nn::gru(r.size(1, 4), {.type = r.type()})); }},
     {"multi_head_attention", multi_head_attention_call},
     {"encoder_block", encoder_block_call},
     {"decoder_block", decoder_block_call},
     {"running_statistics", running_statistics_call},
+    {"linear", linear_call},
+    {"tied_embedding", tied_embedding_call},
+    {"grouped_attention", grouped_attention_call},
+    {"rotary", rotary_call},
+    {"sinusoidal_positions", sinusoidal_call},
+    {"learned_positions", learned_positions_call},
+    {"global_average_pool",
+     [](Random& r) { return image_call(r, [](auto& x) { return global_average_pool(x); }); }},
+    {"global_max_pool", [](Random& r) { return image_call(r, [](auto& x) { return global_max_pool(x); }); }},
+    {"gelu", [](Random& r) { return single_call(r, [](auto& x) { return gelu(x); }); }},
     {"gelu_tanh", [](Random& r) { return single_call(r, [](auto& x) { return gelu_tanh(x); }); }},
     {"silu", [](Random& r) { return single_call(r, [](auto& x) { return silu(x); }); }},
     {"softplus", [](Random& r) { return single_call(r, [](auto& x) { return softplus(x); }); }},
@@ -387,6 +465,27 @@ const Named kFunctions[] = {
 
 NamedArray array_of(std::string name, const Tensor& x) {
   return {std::move(name), x.type(), x.dims(), testing::value_bytes(x)};
+}
+
+// The inputs, values and gradients of a call, in f64 in even rounds and in f32 in odd ones.
+void write_call(const Named& function, std::uint64_t round, std::uint64_t seed,
+                const test::TemporaryFolder& folder) {
+  Random random(seed * 1000 + round, round % 2 == 0 ? Type::kF64 : Type::kF32);
+  const Call call = function.make(random);
+  const Tensor dy = random.floats(call.output.dims());
+  std::vector<NamedArray> arrays{array_of("y", call.output), array_of("dy", dy)};
+  const std::vector<Tensor> wanted(call.inputs.begin(),
+                                   call.inputs.begin() + static_cast<std::ptrdiff_t>(call.differentiable));
+  const std::vector<Tensor> found = gradients(sum(call.output * dy), wanted);
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    arrays.push_back(array_of("x" + std::to_string(i), call.inputs[i]));
+    if (i < found.size()) {
+      arrays.push_back(array_of("g" + std::to_string(i), found[i]));
+    }
+  }
+  const std::string stem = std::string(function.name) + "-" + std::to_string(round);
+  save_npz(folder / (stem + ".npz"), arrays);
+  std::ofstream(folder / (stem + ".json")) << Json{{"function", function.name}, {"options", call.options}};
 }
 
 TEST(Functions, AgreeWithPyTorchOnRandomShapes) {
@@ -400,24 +499,8 @@ TEST(Functions, AgreeWithPyTorchOnRandomShapes) {
   std::cout << "seed " << seed << '\n';
   const test::TemporaryFolder folder;
   for (const Named& function : kFunctions) {
-    for (std::uint64_t round = 0; round < 12; ++round) {
-      Random random(seed * 1000 + round);
-      const Call call = function.make(random);
-      const Tensor dy = random.floats(call.output.dims());
-      std::vector<NamedArray> arrays{array_of("y", call.output), array_of("dy", dy)};
-      const std::vector<Tensor> wanted(
-          call.inputs.begin(), call.inputs.begin() + static_cast<std::ptrdiff_t>(call.differentiable));
-      const std::vector<Tensor> found = gradients(sum(call.output * dy), wanted);
-      for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-        arrays.push_back(array_of("x" + std::to_string(i), call.inputs[i]));
-        if (i < found.size()) {
-          arrays.push_back(array_of("g" + std::to_string(i), found[i]));
-        }
-      }
-      const std::string stem = std::string(function.name) + "-" + std::to_string(round);
-      save_npz(folder / (stem + ".npz"), arrays);
-      std::ofstream(folder / (stem + ".json"))
-          << Json{{"function", function.name}, {"options", call.options}};
+    for (std::uint64_t round = 0; round < 24; ++round) {
+      write_call(function, round, seed, folder);
     }
   }
   EXPECT_EQ(std::system((python + " " + test::source_folder() + "/tests/parity/functions.py " +

@@ -65,10 +65,11 @@ Tensor causal_mask(std::uint64_t queries, std::uint64_t keys) {
   return iota({queries, keys}, 0) >= iota({queries, keys}, 1);
 }
 
-// position * base^(-2 * pair / size)
-Tensor angles(const Tensor& positions, const Tensor& pair, std::uint64_t size, double base) {
+// position * base^(-2 * pair / size), in f64 for a result of f64, else in f32.
+Tensor angles(const Tensor& positions, const Tensor& pair, std::uint64_t size, double base, Type type) {
   const double step = -2 * std::log(base) / static_cast<double>(size);
-  return cast(positions, Type::kF32) * exp(cast(pair, Type::kF32) * step);
+  const Type own = type == Type::kF64 ? type : Type::kF32;
+  return cast(positions, own) * exp(cast(pair, own) * step);
 }
 
 }  // namespace
@@ -128,7 +129,7 @@ Tensor rotary(const Tensor& x, const RotaryOptions& options) {
   const Tensor element = iota({1, 1, size}, 2);
   const auto half = static_cast<std::int64_t>(size / 2);
   const Tensor angle =
-      angles(positions, options.interleaved ? element / 2 : element % half, size, options.base);
+      angles(positions, options.interleaved ? element / 2 : element % half, size, options.base, x.type());
   const Tensor is_first = options.interleaved ? equal(element % 2, 0) : element < half;
   // Each element's partner: the first of a pair becomes x cos - partner sin, the second x cos + partner sin.
   Tensor partner = roll(x, half, 3);
@@ -147,7 +148,7 @@ Tensor sinusoidal_positions(std::uint64_t length, std::uint64_t width, Type type
                  " must be greater than 0, the width even, and the type one of floats");
   }
   const Tensor element = iota({length, width}, 1);
-  const Tensor angle = angles(iota({length, width}, 0), element / 2, width, 10000);
+  const Tensor angle = angles(iota({length, width}, 0), element / 2, width, 10000, type);
   return cast(where(equal(element % 2, 0), sin(angle), cos(angle)), type);
 }
 

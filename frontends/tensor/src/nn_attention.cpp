@@ -9,8 +9,8 @@ namespace {
 
 class LearnedPositions final : public Layer {
  public:
-  LearnedPositions(std::uint64_t max_length, double deviation)
-      : max_length_(max_length), table_(parameter("weight", Initializer::normal(0, deviation))) {}
+  LearnedPositions(std::uint64_t max_length, double deviation, Type type)
+      : max_length_(max_length), table_(parameter("weight", Initializer::normal(0, deviation), type)) {}
 
   Tensor forward(const Tensor& x) const {
     check_input(x, "learned_positions", table_.type(), 3, "[batch, length, width]");
@@ -137,8 +137,8 @@ Tensor padding_mask(const Tensor& lengths, std::uint64_t length) {
   return iota(dims, 2) < broadcast_to(reshape(cast(lengths, Type::kI64), {dims[0], 1, 1}), dims);
 }
 
-Module learned_positions(std::uint64_t max_length, double deviation) {
-  return make<LearnedPositions>(max_length, deviation);
+Module learned_positions(std::uint64_t max_length, double deviation, Type type) {
+  return make<LearnedPositions>(max_length, deviation, type);
 }
 Module add_sinusoidal_positions() {
   return function([](const Tensor& x) {

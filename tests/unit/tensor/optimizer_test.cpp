@@ -82,8 +82,8 @@ TEST(OptimizerTest, StepsAreThoseOfPyTorch) {
        100,
        {0.945649273924, -1.047064958155, 0.945649273924}},
       {"adagrad", Adagrad{.weight_decay = 0.1}, 100, {0.894579135463, -1.825723730782, 0.68193710873}},
-      {"lion", Lion{.weight_decay = 0.1}, 10, {0.930433702307, -1.880538562517, 0.594573638007}},
-      {"lamb", Lamb{.weight_decay = 0.1}, 10, {0.915848497029, -1.843887234353, 0.624983748636}},
+      {"lion", Lion{.weight_decay = 0.1}, 100, {0.945443178224, -0.857505765365, 0.953193823625}},
+      {"lamb", Lamb{.weight_decay = 0.1}, 100, {0.936327388649, -0.977282144432, 0.935336778115}},
   };
   for (const Trial& one : trials) {
     const Tensor w = placeholder("w", Type::kF64, {3});

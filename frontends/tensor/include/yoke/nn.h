@@ -179,7 +179,7 @@ Handle<Gru> gru(std::uint64_t hidden, const RecurrentOptions& options = {});
 
 // x + positions, for x [batch, length, width]: a learned table [max_length, width] that starts as N(0, deviation), or
 // sinusoidal_positions().
-Module learned_positions(std::uint64_t max_length, double deviation = 0.02);
+Module learned_positions(std::uint64_t max_length, double deviation = 0.02, Type type = Type::kF32);
 Module add_sinusoidal_positions();
 
 struct MultiHeadAttentionOptions {
