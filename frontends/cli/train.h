@@ -108,7 +108,7 @@ struct TrainData {
   Feed feed = {};  // of a text: instead of train_inputs and train_labels
 
   std::uint64_t train_count() const {  // examples per epoch
-    return feed.next ? feed.inputs.dims[0] : train_labels.dims()[0];
+    return feed.next ? feed.fields[0].spec.dims[0] : train_labels.dims()[0];
   }
 };
 

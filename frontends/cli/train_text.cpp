@@ -120,8 +120,8 @@ TrainData text_file(TrainOptions& options) {
                   std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
                   " are for testing" + (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);
-  data.test_inputs = test.inputs;
-  data.test_labels = test.targets;
+  data.test_inputs = test["inputs"];
+  data.test_labels = test["targets"];
   data.class_count = text.alphabet.size();
   data.preparation = {.kind = DataKind::kText,
                       .output_count = text.alphabet.size(),

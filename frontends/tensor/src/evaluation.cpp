@@ -3,6 +3,7 @@
 #include <yoke/mode.h>
 #include <yoke/ops.h>
 
+#include <algorithm>
 #include <array>
 
 #include "evaluation_impl.h"
@@ -15,21 +16,24 @@ using detail::RowPlan;
 
 namespace {
 
+std::string total_name(std::size_t metric) {
+  return "yoke/total/" + std::to_string(metric);
+}
+
 // The program that adds rows * metric to the totals of shard k.
-NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Tensor& inputs,
-                             const Tensor& targets, const Trainer::MetricsOf& metrics_of,
-                             const std::string& prefix, std::size_t& metric_count) {
-  const auto batch = [&](const char* name, const Tensor& data) {
-    Dims dims = data.dims();
-    dims[0] = plan.part_rows(k);
-    return plan.batch_of(placeholder(name, data.type(), dims), k, is_tail);
-  };
-  const std::vector<Tensor> metrics =
-      in_mode(metrics_of(batch("inputs", inputs), batch("targets", targets)), Mode::kEval).values;
+NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, const Batch& data,
+                             const MetricsOf& metrics_of, const std::string& prefix,
+                             std::size_t& metric_count) {
+  const Batch batch = detail::each_field(data, plan.part_rows(k),
+                                         [&](const Tensor& all) { return plan.batch_of(all, k, is_tail); });
+  const std::vector<Tensor> metrics = in_mode(metrics_of(batch), Mode::kEval).values;
   metric_count = metrics.size();
   const auto rows = static_cast<double>(is_tail ? plan.tail[k] : plan.rows[k]);
   std::vector<Update> updates;
-  std::map<std::string, std::string> given = {{"inputs", prefix + "inputs"}, {"targets", prefix + "targets"}};
+  std::map<std::string, std::string> given;
+  for (const Field& field : data.fields()) {
+    given[field.name] = prefix + field.name;
+  }
   for (std::size_t m = 0; m < metrics.size(); ++m) {
     if (!metrics[m] || metrics[m].rank() != 0) {
       throw Error(ErrorCode::kInvalidArgument,
@@ -37,7 +41,7 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
                       (metrics[m] ? " has shape " + dims_text(metrics[m].dims()) : " is an empty Tensor") +
                       "; each must be a scalar");
     }
-    const std::string name = "total_" + std::to_string(m);
+    const std::string name = total_name(m);
     const Tensor total = placeholder(name, Type::kF64, {});
     updates.push_back({total, total + cast(metrics[m], Type::kF64) * rows});
     given[name] = prefix + name;
@@ -47,9 +51,8 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
 }
 
 // Per shard: the programs for full batches and for the last batch; empty for shards without rows in them.
-std::vector<std::array<NamedProgram, 2>> metrics_programs(const RowPlan& plan, const Tensor& inputs,
-                                                          const Tensor& targets,
-                                                          const Trainer::MetricsOf& metrics_of,
+std::vector<std::array<NamedProgram, 2>> metrics_programs(const RowPlan& plan, const Batch& data,
+                                                          const MetricsOf& metrics_of,
                                                           const std::string& prefix,
                                                           std::size_t& metric_count) {
   std::vector<std::array<NamedProgram, 2>> programs;
@@ -64,7 +67,7 @@ std::vector<std::array<NamedProgram, 2>> metrics_programs(const RowPlan& plan, c
     for (const bool is_tail : {false, true}) {
       if ((is_tail ? plan.tail[k] : plan.rows[k]) > 0) {
         programs.back()[is_tail ? 1 : 0] =
-            metrics_program(plan, k, is_tail, inputs, targets, metrics_of, prefix, metric_count);
+            metrics_program(plan, k, is_tail, data, metrics_of, prefix, metric_count);
       }
     }
   }
@@ -81,20 +84,23 @@ void upload_rows(const RowPlan& plan, const Tensor& data, const std::string& nam
 
 }  // namespace
 
-Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
-                               std::int64_t batch_rows) {
-  if (!inputs || !targets || inputs.source() != Source::kLiteral || targets.source() != Source::kLiteral ||
-      inputs.rank() == 0 || targets.rank() == 0 || inputs.dims()[0] != targets.dims()[0] || batch_rows < 1) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "evaluation: inputs and targets must be host data with the same number of rows, and "
-                "batch_rows must be at least 1");
+Evaluation Trainer::evaluation(const Batch& data, const MetricsOf& metrics_of, std::int64_t batch_rows) {
+  const bool is_host_data = std::all_of(data.fields().begin(), data.fields().end(), [&](const Field& field) {
+    const Tensor& tensor = field.tensor;
+    return tensor && tensor.source() == Source::kLiteral && tensor.rank() > 0 &&
+           tensor.dims()[0] == data.row_count();
+  });
+  if (data.row_count() == 0 || !is_host_data || batch_rows < 1) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "evaluation: the data must be host data with the same number of rows, and batch_rows must be at "
+        "least 1");
   }
   if (!metrics_of) {
     throw Error(ErrorCode::kInvalidArgument, "evaluation: metrics_of is an empty function");
   }
   auto made = std::make_shared<Evaluation::Impl>();
-  made->inputs = inputs;
-  made->targets = targets;
+  made->data = data;
   made->metrics_of = metrics_of;
   made->batch_rows = static_cast<std::uint64_t>(batch_rows);
   made->prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
@@ -104,7 +110,7 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
     impl_->evaluations.push_back(made);
   } else {
     impl_->prepare_evaluation(*made);
-    made->inputs = made->targets = Tensor();
+    made->data = Batch();
     made->metrics_of = nullptr;
   }
   Evaluation evaluation;
@@ -114,17 +120,19 @@ Evaluation Trainer::evaluation(const Tensor& inputs, const Tensor& targets, cons
 
 void Trainer::Impl::prepare_evaluation(Evaluation::Impl& made) {
   Evaluation::Impl::Parts parts;
-  const std::uint64_t total = made.inputs.dims()[0];
+  const std::uint64_t total = made.data.row_count();
   parts.plan =
       RowPlan::make(total, std::min(total, made.batch_rows), static_cast<std::uint32_t>(shards.size()));
   parts.trainer_symbols = symbols;
   parts.symbols = *symbols;
   parts.scalars = scalars;
   parts.set = whole_set;
-  const auto programs = metrics_programs(parts.plan, made.inputs, made.targets, made.metrics_of, made.prefix,
-                                         parts.metric_count);
-  const std::uint64_t row_bytes =
-      (made.inputs.host_bytes().size() + made.targets.host_bytes().size()) / total;
+  const auto programs =
+      metrics_programs(parts.plan, made.data, made.metrics_of, made.prefix, parts.metric_count);
+  std::uint64_t row_bytes = 0;
+  for (const Field& field : made.data.fields()) {
+    row_bytes += field.tensor.host_bytes().size() / total;
+  }
   const std::vector<MemoryNeed> before = needs;
   try {
     for (std::size_t k = 0; k < programs.size(); ++k) {
@@ -147,10 +155,11 @@ void Trainer::Impl::prepare_evaluation(Evaluation::Impl& made) {
   for (std::size_t k = 0; k < programs.size(); ++k) {
     Context context = contexts[k].child();
     if (parts.plan.part_rows(k) > 0) {
-      upload_rows(parts.plan, made.inputs, made.prefix + "inputs", k, context);
-      upload_rows(parts.plan, made.targets, made.prefix + "targets", k, context);
+      for (const auto& [name, tensor] : made.data.fields()) {
+        upload_rows(parts.plan, tensor, made.prefix + name, k, context);
+      }
       for (std::size_t m = 0; m < parts.metric_count; ++m) {
-        context.allocate(made.prefix + "total_" + std::to_string(m), {YOKE_TYPE_F64, {}});
+        context.allocate(made.prefix + total_name(m), {YOKE_TYPE_F64, {}});
       }
     }
     for (std::uint32_t set = 0; set < set_count(); ++set) {
@@ -163,7 +172,7 @@ void Trainer::Impl::prepare_evaluation(Evaluation::Impl& made) {
     parts.contexts.push_back(context);
   }
   for (std::size_t m = 0; m < parts.metric_count; ++m) {
-    parts.totals.push_back(made.prefix + "total_" + std::to_string(m));
+    parts.totals.push_back(made.prefix + total_name(m));
   }
   made.parts = std::move(parts);
 }

@@ -10,8 +10,8 @@ struct Evaluation::Impl {
   std::vector<double> run();
 
   // What it computes. Without on_device_lost = redistribute, the data is dropped when it has been uploaded.
-  Tensor inputs, targets;
-  Trainer::MetricsOf metrics_of;
+  Batch data;
+  MetricsOf metrics_of;
   std::uint64_t batch_rows = 0;
   std::string prefix;  // of its tensors
   // Set with on_device_lost = redistribute, while the trainer exists: it can replace shards.

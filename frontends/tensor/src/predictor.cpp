@@ -69,14 +69,16 @@ struct Predictor::Impl {
     }
   }
 
-  detail::LinkedRows link(const Tensor& inputs, std::uint64_t rows) {
+  detail::LinkedRows link(const Batch& data, std::uint64_t rows) {
+    const Tensor inputs = data["inputs"];
     Dims dims = inputs.dims();
     dims[0] = rows;
     const auto key = std::pair(inputs.type(), dims);
     if (const auto found = linked.find(key); found != linked.end()) {
       return found->second;
     }
-    const detail::RowsProgram made = detail::rows_program(model, inputs, rows);
+    const detail::RowsProgram made =
+        detail::rows_program([this](const Batch& batch) { return model(batch["inputs"]); }, data, rows);
     for (const program::Symbol& symbol : made.lowered.program.symbols) {
       if (!symbol.is_variable) {
         fail("predict: the model uses the symbol '" + symbol.name +
@@ -147,8 +149,9 @@ Predictor::Impl& Predictor::impl() const {
 
 Tensor Predictor::predict(const Tensor& inputs, std::int64_t batch_rows) {
   Impl& own = impl();
-  detail::check_prediction(own.model, inputs, batch_rows);
-  return detail::predict_rows(inputs, batch_rows, [&](std::uint64_t rows) { return own.link(inputs, rows); });
+  const Batch data{{"inputs", inputs}};
+  detail::check_prediction(own.model != nullptr, data, batch_rows);
+  return detail::predict_rows(data, batch_rows, [&](std::uint64_t rows) { return own.link(data, rows); });
 }
 
 const std::string& Predictor::device_name() const {

@@ -67,16 +67,20 @@ std::uint64_t Permutation::operator()(std::uint64_t i) const {
   return i;
 }
 
-Feed shuffled(const Tensor& inputs, const Tensor& targets, std::int64_t batch_size, std::int64_t seed) {
-  for (const Tensor& data : {inputs, targets}) {
-    if (!data || data.source() != Source::kLiteral || data.rank() == 0 || data.dims()[0] == 0 ||
-        data.dims()[0] != inputs.dims()[0]) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          "shuffled: inputs and targets must be host data with the same number of rows, at least one");
+Feed shuffled(const Batch& data, std::int64_t batch_size, std::int64_t seed) {
+  const std::uint64_t rows = data.row_count();
+  std::vector<Feed::FieldSpec> specs;
+  for (const auto& [name, tensor] : data.fields()) {
+    if (!tensor || tensor.source() != Source::kLiteral || tensor.rank() == 0 || tensor.dims()[0] != rows) {
+      throw Error(ErrorCode::kInvalidArgument, "shuffled: " + name + " is not host data with " +
+                                                   std::to_string(rows) + " rows, as " +
+                                                   data.fields()[0].name);
     }
+    specs.push_back({name, {static_cast<std::int32_t>(tensor.type()), tensor.dims()}});
   }
-  const std::uint64_t rows = inputs.dims()[0];
+  if (rows == 0) {
+    throw Error(ErrorCode::kInvalidArgument, "shuffled: the data has no rows");
+  }
   if (batch_size < 0 || static_cast<std::uint64_t>(batch_size) > rows) {
     throw Error(ErrorCode::kInvalidArgument, "shuffled: the batch size is " + std::to_string(batch_size) +
                                                  "; it must be from 0 to the number of rows, " +
@@ -89,11 +93,13 @@ Feed shuffled(const Tensor& inputs, const Tensor& targets, std::int64_t batch_si
     const Permutation order(rows, seed, static_cast<std::int64_t>(n / batches));
     const std::uint64_t first = n % batches * batch;
     const std::uint64_t count = std::min(batch, rows - first);
-    return Batch{taken(inputs, order, first, count), taken(targets, order, first, count)};
+    std::vector<Field> fields;
+    for (const auto& [name, tensor] : data.fields()) {
+      fields.push_back({name, taken(tensor, order, first, count)});
+    }
+    return Batch(std::move(fields));
   };
-  return {.inputs = {static_cast<std::int32_t>(inputs.type()), inputs.dims()},
-          .targets = {static_cast<std::int32_t>(targets.type()), targets.dims()},
-          .next = next};
+  return {std::move(specs), next};
 }
 
 }  // namespace yoke

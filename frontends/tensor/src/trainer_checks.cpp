@@ -118,13 +118,12 @@ void Trainer::Impl::check_learning_rate() {
 }
 
 void Trainer::Impl::check_data() const {
-  for (const auto& [tensor, what] : {std::pair(inputs, "inputs"), std::pair(targets, "targets")}) {
+  for (const auto& [name, tensor] : data.fields()) {
     if (!tensor || tensor.source() != Source::kLiteral) {
-      fail(std::string("data_parallel: ") + what +
-           " must be host data (a literal), created by tensor() or literal()");
+      fail("data_parallel: " + name + " must be host data (a literal), created by tensor() or literal()");
     }
     if (tensor.rank() == 0) {
-      fail(std::string("data_parallel: ") + what + " must not be a scalar; axis 0 is the batch");
+      fail("data_parallel: " + name + " must not be a scalar; axis 0 is the batch");
     }
   }
 }
@@ -168,10 +167,16 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: accumulate is " + std::to_string(options.accumulate) + "; choose 1 to 4096");
   }
   is_fed() ? check_feed() : check_data();
-  const std::uint64_t rows = inputs.dims()[0];
-  if (targets.dims()[0] != rows) {
-    fail("data_parallel: inputs have " + detail::counted(rows, "row") + ", but targets have " +
-         std::to_string(targets.dims()[0]) + "; both must have the same number of rows");
+  if (data.fields().empty()) {
+    fail("data_parallel: the data has no fields; give at least one named tensor");
+  }
+  const std::uint64_t rows = data.row_count();
+  for (const Field& field : data.fields()) {
+    if (field.tensor.dims()[0] != rows) {
+      fail("data_parallel: " + data.fields()[0].name + " has " + detail::counted(rows, "row") + ", but " +
+           field.name + " has " + std::to_string(field.tensor.dims()[0]) +
+           "; all fields must have the same number of rows");
+    }
   }
   if (options.batch_size < 0 || static_cast<std::uint64_t>(options.batch_size) > rows) {
     fail("data_parallel: batch_size " + std::to_string(options.batch_size) + " is out of range for data of " +

@@ -16,16 +16,17 @@ namespace yoke {
 using detail::fail;
 
 void Trainer::Impl::check_feed() {
-  for (const auto& [spec, what] : {std::pair(feed.inputs, "inputs"), std::pair(feed.targets, "targets")}) {
+  std::vector<Field> fields;
+  for (const auto& [name, spec] : feed.fields) {
     const bool is_empty = std::find(spec.dims.begin(), spec.dims.end(), 0U) != spec.dims.end();
     if (spec.type < YOKE_TYPE_F64 || spec.type > YOKE_TYPE_BOOL || spec.dims.empty() || is_empty) {
-      fail(std::string("data_parallel: feed.") + what + " has type " + std::to_string(spec.type) +
+      fail("data_parallel: the feed's field '" + name + "' has type " + std::to_string(spec.type) +
            " and shape " + dims_text(spec.dims) +
            "; it needs an element type, and at least one axis, the rows; no axis may be 0");
     }
+    fields.push_back({name, placeholder(name, static_cast<Type>(spec.type), spec.dims)});
   }
-  inputs = placeholder("inputs", static_cast<Type>(feed.inputs.type), feed.inputs.dims);
-  targets = placeholder("targets", static_cast<Type>(feed.targets.type), feed.targets.dims);
+  data = Batch(std::move(fields));
 }
 
 std::uint64_t Trainer::Impl::staged_bytes(std::size_t k) const {
@@ -47,17 +48,18 @@ void Trainer::Impl::make_feeds() {
 
 // Checks a batch of `rows` rows or, if they vary, of 1 to `rows` rows.
 void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
-  const bool has_rows = batch.inputs && batch.inputs.rank() > 0 && batch.inputs.dims()[0] > 0;
-  if (is_varying() && has_rows) {
-    rows = std::min(rows, batch.inputs.dims()[0]);
+  detail::check_fields(batch, data, "the feed's batch");
+  const std::uint64_t given_rows = batch.row_count();
+  if (is_varying() && given_rows > 0) {
+    rows = std::min(rows, given_rows);
   }
-  for (const auto& [given, like, what] :
-       {std::tuple(batch.inputs, inputs, "inputs"), std::tuple(batch.targets, targets, "targets")}) {
+  for (const auto& [name, like] : data.fields()) {
+    const Tensor given = batch[name];
     Dims dims = like.dims();
     dims[0] = rows;
     if (!given || given.source() != Source::kLiteral || given.type() != like.type() || given.dims() != dims) {
       fail(std::string("the feed returned ") +
-           (given ? detail::describe(given) : std::string("an empty Tensor")) + " as " + what +
+           (given ? detail::describe(given) : std::string("an empty Tensor")) + " as " + name +
            "; it must be host data of shape " + dims_text(dims) + " and type " +
            std::string(program::type_name(like.type())));
     }
@@ -74,7 +76,7 @@ void Trainer::Impl::send(const Batch& batch, std::int64_t number) {
   const auto slot = static_cast<std::uint32_t>(number % detail::kFeedSlots);
   if (is_varying()) {
     fed_batches[slot] = batch;
-    fed_rows[slot] = detail::split_rows(batch.inputs.dims()[0], micro_weights());
+    fed_rows[slot] = detail::split_rows(batch.row_count(), micro_weights());
   }
   const std::vector<std::uint64_t>& parts = is_varying() ? fed_rows[slot] : is_tail ? plan.tail : plan.rows;
   std::vector<std::uint64_t> first(parts.size() + 1, 0);
@@ -83,10 +85,9 @@ void Trainer::Impl::send(const Batch& batch, std::int64_t number) {
     const std::span<std::byte> staging = feeds[k].stage(slot, number);
     std::uint64_t offset = 0;
     for (std::size_t s = first_micro[k]; s < first_micro[k] + per_shard && parts[s] > 0; ++s) {
-      for (const auto& [data, name] :
-           {std::pair(batch.inputs, "inputs"), std::pair(batch.targets, "targets")}) {
-        const std::uint64_t row = data.host_bytes().size() / data.dims()[0];
-        std::memcpy(staging.data() + offset, data.host_bytes().data() + first[s] * row, parts[s] * row);
+      for (const auto& [name, tensor] : batch.fields()) {
+        const std::uint64_t row = tensor.host_bytes().size() / tensor.dims()[0];
+        std::memcpy(staging.data() + offset, tensor.host_bytes().data() + first[s] * row, parts[s] * row);
         BufferView to = micro_batches[s].slots[slot].tensor(name).view;
         const std::uint64_t before = is_varying() ? first[s] - first[first_micro[k]]
                                      : is_tail    ? slot_plan.full_rows(s)

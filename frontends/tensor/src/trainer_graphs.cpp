@@ -32,6 +32,31 @@ std::vector<std::uint64_t> rows_before(std::span<const std::uint64_t> rows) {
   return before;
 }
 
+Batch each_field(const Batch& data, std::uint64_t rows,
+                 const std::function<Tensor(const Tensor& all)>& view) {
+  std::vector<Field> fields;
+  for (const auto& [name, tensor] : data.fields()) {
+    Dims dims = tensor.dims();
+    dims[0] = rows;
+    fields.push_back({name, view(placeholder(name, tensor.type(), dims))});
+  }
+  return Batch(std::move(fields));
+}
+
+void check_fields(const Batch& given, const Batch& like, const char* what) {
+  for (const Field& field : like.fields()) {
+    try {
+      (void)given[field.name];
+    } catch (const Error& error) {
+      fail(std::string(what) + " differs from the run's fields: " + error.what());
+    }
+  }
+  if (given.fields().size() != like.fields().size()) {
+    fail(std::string(what) + " has " + counted(given.fields().size(), "field") + "; the run has " +
+         std::to_string(like.fields().size()));
+  }
+}
+
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,
                           const std::string& literal_prefix) {
   const auto name_of = [&](const std::string& own) {
@@ -99,15 +124,20 @@ InMode Trainer::Impl::in_precision(InMode graph) const {
 }
 
 // The loss of some rows, and the gradients of the weighted loss. `row_share` is their share of the batch.
-LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
-                                    const Tensor& row_share) {
-  const Tensor returned = loss_of(x, y);
-  if (!returned || returned.rank() != 0 || !program::is_float(returned.type())) {
+LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, const Tensor& row_share) {
+  const Loss returned = loss_of(batch);
+  if (!returned.loss || returned.loss.rank() != 0 || !program::is_float(returned.loss.type())) {
     fail("data_parallel: loss_of returned " +
-         (returned ? "a tensor of shape " + dims_text(returned.dims()) : std::string("an empty Tensor")) +
+         (returned.loss ? "a tensor of shape " + dims_text(returned.loss.dims())
+                        : std::string("an empty Tensor")) +
          "; it must return a floating-point scalar, such as the result of mean() or sum()");
   }
-  const InMode graph = in_precision(in_mode(std::span(&returned, 1), Mode::kTrain));
+  check_metrics(returned);
+  std::vector<Tensor> values = {returned.loss};
+  for (const Field& metric : returned.metrics) {
+    values.push_back(metric.tensor);
+  }
+  const InMode graph = in_precision(in_mode(values, Mode::kTrain));
   const Tensor& loss = graph.values[0];
   std::vector<Tensor> roots = graph.values;
   for (const Update& update : graph.updates) {
@@ -142,7 +172,10 @@ LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tens
   if (options.precision != Precision::kF32) {
     std::transform(slopes.begin(), slopes.end(), slopes.begin(), detail::widened);
   }
-  LossGraph made{loss, {}, graph.updates};
+  LossGraph made{loss, {}, {}, graph.updates};
+  for (std::size_t i = 0; i < returned.metrics.size(); ++i) {
+    made.metrics.push_back({returned.metrics[i].name, cast(graph.values[i + 1], Type::kF64)});
+  }
   for (std::size_t i = 0, next = 0; i < parameters.size(); ++i) {
     const Tensor value = parameters[i].tensor();
     if (!parameters[i].is_state()) {
@@ -156,6 +189,24 @@ LossGraph Trainer::Impl::build_loss(const Tensor& x, const Tensor& y, const Tens
                                  : (reported->value - value) * cast(row_share, value.type()));
   }
   return made;
+}
+
+// loss_of must return the same metrics in each call.
+void Trainer::Impl::check_metrics(const Loss& returned) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : returned.metrics) {
+    if (!value || value.rank() != 0 || name.empty() || !names.insert(name).second) {
+      fail("data_parallel: loss_of returned the metric '" + name + "' " +
+           (!value             ? "as an empty Tensor"
+            : value.rank() > 0 ? "of shape " + dims_text(value.dims())
+                               : "twice, or without a name") +
+           "; metrics are scalars with distinct names");
+    }
+  }
+  if (names != metric_names.value_or(names)) {
+    fail("data_parallel: loss_of returned other metrics when it was called again; return the same ones");
+  }
+  metric_names = names;
 }
 
 void Trainer::Impl::add_gradients(const LossGraph& graph, std::vector<Output>& outputs,
@@ -178,6 +229,10 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
       {count,
        where(count < 0.0, count, where(abs(loss) <= detail::kLargestLoss, count + 1.0, -1.0 - count))}};
   std::map<std::string, std::string> names;
+  for (std::size_t i = 0; i < graph.metrics.size(); ++i) {
+    outputs.push_back({"metric_" + std::to_string(i), graph.metrics[i].tensor});
+    names[outputs.back().name] = detail::kMetric + graph.metrics[i].name;
+  }
   if (!with_update) {
     add_gradients(graph, outputs, names);
   }
@@ -207,6 +262,7 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
 void Trainer::Impl::build_variant(bool is_tail) {
   Variant made;
   made.rows = is_tail ? plan.tail : plan.rows;
+  made.first_in_batch = detail::rows_before(made.rows);
   made.weights = detail::loss_weights(made.rows, options.reduction);
   made.loss_total = is_tail ? kTailLossTotal : detail::kLossTotal;
   made.loss_weight = is_tail ? kTailLossWeight : detail::kLossWeight;
@@ -222,14 +278,11 @@ void Trainer::Impl::build_variant(bool is_tail) {
       made.programs.push_back(made.programs[found->second]);
       continue;
     }
-    const auto batch_of = [&](const char* name, const Tensor& data) {
-      Dims dims = data.dims();
-      dims[0] = slot_plan.part_rows(s);
-      return slot_plan.batch_of(placeholder(name, data.type(), dims), s, is_tail);
-    };
-    made.graph = build_loss(batch_of("inputs", inputs), batch_of("targets", targets),
-                            made.weights[s] == 1 ? Tensor() : placeholder(made.loss_weight, Type::kF64, {}),
-                            full(Type::kF64, {}, shares[s]));
+    const Batch batch = detail::each_field(
+        data, slot_plan.part_rows(s), [&](const Tensor& all) { return slot_plan.batch_of(all, s, is_tail); });
+    made.graph =
+        build_loss(batch, made.weights[s] == 1 ? Tensor() : placeholder(made.loss_weight, Type::kF64, {}),
+                   full(Type::kF64, {}, shares[s]));
     made.programs.push_back(build_program(made.graph, is_tail, is_single() ? detail::kWholeStep : s));
   }
   variants.push_back(std::move(made));
@@ -237,12 +290,40 @@ void Trainer::Impl::build_variant(bool is_tail) {
 
 RowPlan Trainer::Impl::plan_of(std::uint64_t rows) const {
   const auto batch = static_cast<std::uint64_t>(options.batch_size);
-  made.first_in_batch = detail::rows_before(made.rows);
   return RowPlan::make(rows, batch == 0 ? rows : std::min(rows, batch), micro_weights());
 }
 
+// The names of a shard's tensors must differ.
+void Trainer::Impl::check_names() const {
+  std::set<std::string> names = {"loss",
+                                 detail::kLossTotal,
+                                 kTailLossTotal,
+                                 detail::kLossTotalOfShards,
+                                 detail::kLossWeight,
+                                 kTailLossWeight,
+                                 detail::kShardShare,
+                                 detail::kFiniteSteps,
+                                 detail::kCarried};
+  const auto is_reserved = [](const std::string& name) {
+    return name.starts_with(std::string(detail::kCarried) + "/") || name.starts_with(detail::kMetric);
+  };
+  for (const Field& field : data.fields()) {
+    const bool is_output = field.name.starts_with("gradient_") || field.name.starts_with("metric_");
+    if (field.name.empty() || is_output || is_reserved(field.name) || !names.insert(field.name).second) {
+      fail("data_parallel: the name '" + field.name +
+           "' of a field is reserved, empty or used twice; choose another name");
+    }
+  }
+  for (const Parameter& parameter : parameters) {
+    if (is_reserved(parameter.name()) || !names.insert(parameter.name()).second) {
+      fail("data_parallel: two tensors are named '" + parameter.name() +
+           "'; make the layers children of one module, or name them with nn::named");
+    }
+  }
+}
+
 void Trainer::Impl::build_graphs() {
-  plan = plan_of(inputs.dims()[0]);
+  plan = plan_of(data.row_count());
   most_rows = std::max({most_rows, plan.total, static_cast<std::uint64_t>(options.max_rows)});
   slot_plan = is_fed() ? RowPlan::make(plan.batch + plan.tail_rows(), plan.batch, micro_weights()) : plan;
   if (is_varying()) {
@@ -253,24 +334,7 @@ void Trainer::Impl::build_graphs() {
   if (!is_varying() && plan.tail_rows() > 0) {
     build_variant(true);
   }
-  std::set<std::string> names = {"loss",
-                                 detail::kLossTotal,
-                                 kTailLossTotal,
-                                 detail::kLossTotalOfShards,
-                                 detail::kLossWeight,
-                                 kTailLossWeight,
-                                 detail::kShardShare,
-                                 detail::kFiniteSteps,
-                                 "inputs",
-                                 "targets",
-                                 detail::kCarried};
-  for (const Parameter& parameter : parameters) {
-    if (!names.insert(parameter.name()).second ||
-        parameter.name().starts_with(std::string(detail::kCarried) + "/")) {
-      fail("data_parallel: two tensors are named '" + parameter.name() +
-           "'; make the layers children of one module, or name them with nn::named");
-    }
-  }
+  check_names();
   check_groups();
   check_number();
   check_prior();

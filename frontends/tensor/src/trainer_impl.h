@@ -52,8 +52,9 @@ struct Trainer::Impl {
   void build_variant(bool is_tail);
   InMode in_precision(InMode graph) const;
   // Without a weight, the loss has the weight 1.
-  detail::LossGraph build_loss(const Tensor& x, const Tensor& y, const Tensor& weight,
-                               const Tensor& row_share);
+  detail::LossGraph build_loss(const Batch& batch, const Tensor& weight, const Tensor& row_share);
+  void check_metrics(const Loss& returned);
+  void check_names() const;
   detail::NamedProgram build_program(const detail::LossGraph& graph, bool is_tail, std::size_t s);
   void add_gradients(const detail::LossGraph& graph, std::vector<Output>& outputs,
                      std::map<std::string, std::string>& names) const;
@@ -101,9 +102,9 @@ struct Trainer::Impl {
   void link_whole_gradients();
 
   // In trainer_data.cpp:
-  void upload(const Tensor& all, const char* name);
-  void check_new_data(const Tensor& new_inputs, const Tensor& new_targets) const;
-  void replace_data(const Tensor& new_inputs, const Tensor& new_targets);
+  void upload(const Batch& all);
+  void check_new_data(const Batch& given) const;
+  void replace_data(const Batch& given);
 
   // With rows that vary, in trainer_rows.cpp:
   bool is_varying() const { return options.varying_rows; }
@@ -130,7 +131,7 @@ struct Trainer::Impl {
                      std::set<std::string>* counted = nullptr, std::uint64_t routines = 1);
   void count_gradients(std::size_t k);
   std::uint64_t workspace_of(std::uint32_t k);
-  std::uint64_t row_bytes() const;  // of inputs and targets
+  std::uint64_t row_bytes() const;  // of all fields
   void count_memory();
   void check_memory() const;
 
@@ -210,6 +211,14 @@ struct Trainer::Impl {
   void require_batch(std::string_view tensor) const;
   std::vector<float> compute(const Tensor& t);
   double combined_loss(std::span<const double> weights);
+  const std::vector<Field>& metrics() const {
+    static const std::vector<Field> none;
+    return variants.empty()
+               ? none
+               : variants[0].graph.metrics;  // while shards are replaced, there may be no variants
+  }
+  std::vector<double> metric_weights() const;
+  double combined_metric(const std::string& name);
   double take_loss_total(std::size_t s, const char* name);
   void advance();
 
@@ -260,17 +269,18 @@ struct Trainer::Impl {
   }
 
   // In trainer_predict.cpp:
-  detail::LinkedRows link_rows(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
+  detail::LinkedRows link_rows(const std::function<Tensor(const Batch&)>& model, const Batch& given,
                                std::uint64_t rows);
 
   // In evaluation.cpp:
   void prepare_evaluation(Evaluation::Impl& made);
 
   DataParallelOptions options;
-  Scalar learning_rate;    // replaces a number in options.learning_rate; empty if that is an expression
-  Tensor inputs, targets;  // with a feed, placeholders
+  Scalar learning_rate;  // replaces a number in options.learning_rate; empty if that is an expression
+  Batch data;            // with a feed, placeholders
   Feed feed;
-  detail::LossOf loss_of;
+  LossOf loss_of;
+  std::optional<std::set<std::string>> metric_names;
 
   std::shared_ptr<Runtime> runtime;
   std::vector<std::shared_ptr<Backend>> shard_backends;  // per shard

@@ -48,6 +48,46 @@ double Trainer::Impl::combined_loss(std::span<const double> weights) {
   return loss;
 }
 
+// With varying rows, the pieces have been weighted.
+std::vector<double> Trainer::Impl::metric_weights() const {
+  std::vector<double> weights = detail::loss_weights(last->rows, Reduction::kMean);
+  for (double& weight : weights) {
+    weight = is_varying() && weight > 0 ? 1 : weight;
+  }
+  return weights;
+}
+
+double Trainer::Impl::combined_metric(const std::string& name) {
+  const std::vector<double> weights = metric_weights();
+  double value = 0;
+  for (std::size_t s = 0; s < last->active; ++s) {
+    if (weights[s] != 0) {
+      value += weights[s] * detail::read_scalar<double>(micro_batches[s].context, detail::kMetric + name);
+    }
+  }
+  return value;
+}
+
+double Trainer::metric_value(std::string_view name) {
+  std::string known;
+  for (std::size_t i = 0; i < impl_->metrics().size(); ++i) {
+    const std::string& each = impl_->metrics()[i].name;
+    known += (known.empty() ? "" : ", ") + each;
+    if (each != name) {
+      continue;
+    }
+    if (impl_->losses.has_any) {
+      return impl_->losses.metrics[i];
+    }
+    if (impl_->last == nullptr) {
+      throw Error(ErrorCode::kFailedPrecondition, "metric_value(): no step has run yet");
+    }
+    return Impl::at_step(impl_, "metric_value()", [&] { return impl_->combined_metric(std::string(name)); });
+  }
+  throw Error(ErrorCode::kNotFound, "loss_of returned no metric '" + std::string(name) + "'; it returned " +
+                                        (known.empty() ? "none" : known));
+}
+
 double Trainer::Impl::take_loss_total(std::size_t s, const char* name) {
   const Context& context = micro_batches[s].context;
   const auto total = detail::read_scalar<double>(context, name);

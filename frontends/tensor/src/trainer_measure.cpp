@@ -61,9 +61,9 @@ void Trainer::Impl::pretend_batch() {
   const std::uint64_t zero = 0;
   for (std::size_t s = 0; s < micro_batches.size(); ++s) {
     const Context& slot = micro_batches[s].slots[0];
-    for (const char* name : {"inputs", "targets"}) {
+    for (const Field& field : data.fields()) {
       if (slot_rows(s) > 0) {
-        slot.stream()->fill(slot.tensor(name).view, &zero, 1);
+        slot.stream()->fill(slot.tensor(field.name).view, &zero, 1);
       }
     }
   }
@@ -87,8 +87,7 @@ void Trainer::Impl::measure_row_weights() {
   trial.options.measure_row_weights = false;
   trial.options.on_device_lost = OnDeviceLost::kFail;
   trial.options.runtime = runtime;
-  trial.inputs = inputs;
-  trial.targets = targets;
+  trial.data = data;
   trial.feed = feed;
   trial.loss_of = loss_of;
   trial.set_up();

@@ -51,8 +51,8 @@ void Trainer::Impl::count_routine(std::size_t k, const NamedProgram& program, st
 
 std::uint64_t Trainer::Impl::row_bytes() const {
   std::uint64_t bytes = 0;
-  for (const Tensor& data : {inputs, targets}) {
-    bytes += data.element_count() / data.dims()[0] * program::byte_size(data.type());
+  for (const auto& [name, tensor] : data.fields()) {
+    bytes += tensor.element_count() / tensor.dims()[0] * program::byte_size(tensor.type());
   }
   return bytes;
 }

@@ -7,9 +7,9 @@
 
 namespace yoke {
 
-detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Tensor&)>& model,
-                                            const Tensor& data, std::uint64_t rows) {
-  const detail::RowsProgram made = detail::rows_program(model, data, rows);
+detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Batch&)>& model,
+                                            const Batch& given, std::uint64_t rows) {
+  const detail::RowsProgram made = detail::rows_program(model, given, rows);
   check_symbols(made.lowered);
   Context context = detail::rows_context(contexts[0], made);
   const auto routine =
@@ -21,9 +21,16 @@ detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Ten
   return {context, run, made.outputs};
 }
 
-Tensor Trainer::predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& data,
+Tensor Trainer::predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& inputs,
                         std::int64_t batch_rows) {
-  detail::check_prediction(model, data, batch_rows);
+  const auto of_batch = [&](const Batch& batch) { return model(batch["inputs"]); };
+  return predict(model ? of_batch : std::function<Tensor(const Batch&)>(), Batch{{"inputs", inputs}},
+                 batch_rows);
+}
+
+Tensor Trainer::predict(const std::function<Tensor(const Batch&)>& model, const Batch& data,
+                        std::int64_t batch_rows) {
+  detail::check_prediction(model != nullptr, data, batch_rows);
   return Impl::at_step(impl_, "predict()", [&] {
     return detail::predict_rows(data, batch_rows,
                                 [&](std::uint64_t rows) { return impl_->link_rows(model, data, rows); });

@@ -95,11 +95,18 @@ void Trainer::Impl::settle() {
   const Variant& now = *last;
   const auto type = variants[0].graph.loss.type();
   const std::size_t size = program::byte_size(type);
-  const auto memory = std::make_shared<std::vector<std::byte>>(now.active * size);
+  const std::size_t losses_size = now.active * size;
+  const auto memory =
+      std::make_shared<std::vector<std::byte>>(losses_size + now.active * metrics().size() * sizeof(double));
   std::optional<Error> failure;
   try {
     for (std::size_t s = 0; s < now.active; ++s) {
       micro_batches[s].context.to_host("loss", std::span(*memory).subspan(s * size, size));
+      for (std::size_t i = 0; i < metrics().size(); ++i) {
+        const std::size_t offset = losses_size + (i * now.active + s) * sizeof(double);
+        micro_batches[s].context.to_host(detail::kMetric + metrics()[i].name,
+                                         std::span(*memory).subspan(offset, sizeof(double)));
+      }
     }
   } catch (const Error& error) {
     failure = error;
@@ -108,7 +115,9 @@ void Trainer::Impl::settle() {
   if (failed || failure) {
     throw failed ? *failed : *failure;
   }
-  const std::vector<double> each = detail::numbers_of(type, *memory);
+  const auto all = std::span<const std::byte>(*memory);
+  const std::vector<double> each = detail::numbers_of(type, all.first(losses_size));
+  const std::vector<double> of_metrics = detail::numbers_of(Type::kF64, all.subspan(losses_size));
   const auto combined = [&](const std::vector<double>& weights) {
     double sum = 0;
     for (std::size_t s = 0; s < std::min(weights.size(), each.size()); ++s) {
@@ -131,6 +140,12 @@ void Trainer::Impl::settle() {
     if (now.rows[s] != 0 && !(std::abs(each[s]) <= detail::kLargestLoss) && !losses.first_bad_step) {
       losses.first_bad_step = step_number;
     }
+  }
+  losses.metrics.assign(metrics().size(), 0);
+  const std::vector<double> shares = metric_weights();
+  for (std::size_t i = 0; i < of_metrics.size(); ++i) {
+    const double share = shares[i % now.active];
+    losses.metrics[i / now.active] += share == 0 ? 0 : share * of_metrics[i];
   }
   if (is_scaled()) {
     scale_bytes = detail::read_now(contexts[0], StepPlan::kNumber);
@@ -259,8 +274,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
     next->device_names += (next->device_names.empty() ? "" : ", ") + name + " x" + std::to_string(count);
   }
   next->learning_rate = learning_rate;
-  next->inputs = inputs;
-  next->targets = targets;
+  next->data = data;
   next->most_rows = most_rows;
   next->feed = feed;
   next->loss_of = loss_of;

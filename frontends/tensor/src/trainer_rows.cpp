@@ -81,15 +81,12 @@ void Trainer::Impl::build_pieces() {
     if (size == 0) {
       continue;
     }
-    const auto rows_of = [&](const char* name, const Tensor& data) {
-      Dims dims = data.dims();
-      dims[0] = capacity();
-      const auto starts = static_cast<std::int64_t>(capacity() - size + 1);
-      return rows(placeholder(name, data.type(), dims), Symbol{detail::kRowSymbol, 0, starts, 1}, size);
-    };
+    const auto starts = static_cast<std::int64_t>(capacity() - size + 1);
+    const Batch piece = detail::each_field(data, capacity(), [&](const Tensor& all) {
+      return rows(all, Symbol{detail::kRowSymbol, 0, starts, 1}, size);
+    });
     const Tensor share = placeholder(detail::kLossWeight, Type::kF64, {});
-    made.graph = build_loss(rows_of("inputs", inputs), rows_of("targets", targets),
-                            options.reduction == Reduction::kMean ? share : Tensor(), share);
+    made.graph = build_loss(piece, options.reduction == Reduction::kMean ? share : Tensor(), share);
     piece_sizes.push_back({size, build_piece(made.graph, size)});
   }
   made.programs.push_back(piece_sizes.front().program);
@@ -109,10 +106,14 @@ NamedProgram Trainer::Impl::build_piece(const LossGraph& graph, std::uint64_t ro
   const Symbol step{detail::kStepNumber, 0, std::int64_t{1} << 62U, 1};
   const Tensor bad_now =
       where(abs(loss) <= detail::kLargestLoss, bad, -1.0 - cast(symbol_value(step), Type::kF64));
-  const std::vector<Update> stores = {{whole, whole + graph.loss * cast(share, graph.loss.type())},
-                                      {total, total + loss * number(detail::kLossWeight)},
-                                      {total_of_shards, total_of_shards + loss * share},
-                                      {bad, where(bad < 0.0, bad, bad_now)}};
+  std::vector<Update> stores = {{whole, whole + graph.loss * cast(share, graph.loss.type())},
+                                {total, total + loss * number(detail::kLossWeight)},
+                                {total_of_shards, total_of_shards + loss * share},
+                                {bad, where(bad < 0.0, bad, bad_now)}};
+  for (const Field& metric : graph.metrics) {
+    const Tensor sum = number((detail::kMetric + metric.name).c_str());
+    stores.push_back({sum, sum + metric.tensor * number(detail::kLossWeight)});
+  }
   std::vector<Output> outputs;
   std::map<std::string, std::string> names;
   add_gradients(graph, outputs, names);
@@ -129,9 +130,9 @@ void Trainer::Impl::make_piece_tensors(std::size_t s) {
   }
   const detail::MicroBatch& first = micro_batches[first_micro[micro_batches[s].shard]];
   for (std::size_t i = 0; slot_rows(s) == 0 && i < slot_count(); ++i) {
-    for (const char* name : {"inputs", "targets"}) {
-      const auto& [spec, view] = first.slots[i].tensor(name);
-      micro_batches[s].slots[i].adopt(name, spec, view);
+    for (const Field& field : data.fields()) {
+      const auto& [spec, view] = first.slots[i].tensor(field.name);
+      micro_batches[s].slots[i].adopt(field.name, spec, view);
     }
   }
 }
@@ -161,8 +162,8 @@ Variant& Trainer::Impl::choose_rows() {
   const bool is_tail = batch_number >= plan.full_batches;
   const std::vector<std::uint64_t>& rows = is_fed() ? fed_rows[slot()] : is_tail ? plan.tail : plan.rows;
   std::copy(rows.begin(), rows.end(), now.rows.begin());
-  batch_rows = std::accumulate(rows.begin(), rows.end(), std::uint64_t{0});
   std::exclusive_scan(rows.begin(), rows.end(), now.first_in_batch.begin(), std::uint64_t{0});
+  batch_rows = std::accumulate(rows.begin(), rows.end(), std::uint64_t{0});
   std::uint64_t first = is_fed() ? 0 : batch_number * plan.batch;
   for (std::size_t s = 0; s < rows.size(); ++s) {
     if (is_fed() && s % per_shard == 0) {
@@ -185,7 +186,11 @@ void Trainer::Impl::queue_pieces(Variant& now, std::uint32_t k, std::uint32_t nu
     return;
   } else {
     const std::uint64_t zero = 0;
-    micro_batches[s].context.stream()->fill(micro_batches[s].context.tensor("loss").view, &zero, 1);
+    const Context& context = micro_batches[s].context;
+    context.stream()->fill(context.tensor("loss").view, &zero, 1);
+    for (const Field& metric : metrics()) {
+      context.stream()->fill(context.tensor(detail::kMetric + metric.name).view, &zero, 1);
+    }
   }
   SymbolTable& table = (*symbols)[k];
   PieceRoutines& routines = pieces[routine_slot() * micro_batches.size() + s];
@@ -200,12 +205,12 @@ void Trainer::Impl::queue_pieces(Variant& now, std::uint32_t k, std::uint32_t nu
     fill_number(micro_batches[s].context, detail::kLossWeight, size / static_cast<double>(batch_rows));
     fill_number(micro_batches[s].context, detail::kShardShare, is_sum ? 1 : size / static_cast<double>(rows));
     table.set(detail::kRowSymbol, static_cast<std::int64_t>(first_rows[s] + done));
+    table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s] + done));
     table.set(seed_symbol().name, options.base_seed + s + piece * kMaxShards);
     (piece == 0 ? routines.first : routines.later)[i].run(table);
     if (piece > 0) {
       sums[k].add_piece(number);
     }
-    table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s] + done));
     done += piece_sizes[i].rows;
   }
   sums[k].add(number);

@@ -98,8 +98,11 @@ void Trainer::Impl::make_tensors() {
     }
     zero_total(detail::kFiniteSteps);
     context.allocate("loss", {static_cast<std::int32_t>(variants[0].graph.loss.type()), {}});
-    for (const auto& [name, data] : {std::pair("inputs", inputs), std::pair("targets", targets)}) {
-      TensorSpec spec = spec_of(data);
+    for (const Field& metric : metrics()) {
+      context.allocate(detail::kMetric + metric.name, {YOKE_TYPE_F64, {}});
+    }
+    for (const auto& [name, tensor] : data.fields()) {
+      TensorSpec spec = spec_of(tensor);
       spec.dims[0] = slot_rows(s);
       for (std::size_t i = 0; spec.dims[0] > 0 && i < slot_count(); ++i) {
         micro_batches[s].slots[i].allocate(name, spec);
@@ -122,11 +125,11 @@ void Trainer::Impl::make_symbols() {
     table.add(detail::kStepNumber, 0);
     table.add(seed_symbol().name, seeds[k]);
     table.add(step_symbol().name, 0);
+    table.add(run_seed_symbol().name, options.base_seed);
+    table.add(batch_row_symbol().name, 0);
     for (const Symbol& binding : options.bindings) {
       if (binding.name != step_symbol().name) {
         table.add(binding.name, binding.low);
-    table.add(run_seed_symbol().name, options.base_seed);
-    table.add(batch_row_symbol().name, 0);
       }
     }
   }
@@ -307,8 +310,7 @@ void Trainer::Impl::build() {
   make_tensors();
   make_symbols();
   if (!is_fed()) {
-    upload(inputs, "inputs");
-    upload(targets, "targets");
+    upload(data);
   }
   snapshot ? restore_snapshot() : start_parameters();
   is_single() ? link_steps() : link_parts();
@@ -330,19 +332,16 @@ void Trainer::run(std::unique_ptr<Impl> impl, const std::function<void(Trainer&)
   trainer.impl_->update_prior();
 }
 
-void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
-                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+void data_parallel(const DataParallelOptions& options, const Batch& data, const LossOf& loss_of,
                    const std::function<void(Trainer&)>& body) {
   auto impl = std::make_unique<Trainer::Impl>();
   impl->options = options;
-  impl->inputs = inputs;
-  impl->targets = targets;
+  impl->data = data;
   impl->loss_of = loss_of;
   Trainer::run(std::move(impl), body);
 }
 
-void data_parallel(const DataParallelOptions& options, const Feed& feed,
-                   const std::function<Tensor(const Tensor&, const Tensor&)>& loss_of,
+void data_parallel(const DataParallelOptions& options, const Feed& feed, const LossOf& loss_of,
                    const std::function<void(Trainer&)>& body) {
   if (!feed.next) {
     throw Error(ErrorCode::kInvalidArgument, "data_parallel: feed.next is an empty function");

@@ -19,8 +19,6 @@
 
 namespace yoke::detail {
 
-using LossOf = std::function<Tensor(const Tensor&, const Tensor&)>;
-
 // The text of a program, and the names of its arguments' tensors in a shard's context.
 struct NamedProgram {
   std::string name;
@@ -34,6 +32,7 @@ inline constexpr std::size_t kWholeStep = static_cast<std::size_t>(-1);  // inst
 
 struct LossGraph {
   Tensor loss;
+  std::vector<Field> metrics;  // f64
   // Per parameter, of the weighted loss. Of running state: its change times the rows' share of the batch.
   std::vector<Tensor> gradients;
   std::vector<Update> state_updates;  // what a step with these rows only does to running states
@@ -103,6 +102,9 @@ inline constexpr const char* kLossTotal = "loss_total";
 inline constexpr const char* kLossWeight = "loss_weight";
 inline constexpr const char* kLossTotalOfShards = "loss_total_of_shards";
 inline constexpr const char* kShardShare = "shard_share";
+// Before the names of metrics: a micro-batch's, the mean over its rows; with varying rows, the sum of the metrics of its
+// pieces, weighted by `kLossWeight`.
+inline constexpr const char* kMetric = "metric/";
 inline constexpr double kLargestLoss = 1e308;  // training cannot recover from larger losses
 // With varying rows, the symbol for the number of the step.
 inline constexpr const char* kStepNumber = "yoke_step";
@@ -115,6 +117,11 @@ inline constexpr const char* kCarried = "carried";
 
 // For each part, the sum of the rows of the parts before it.
 std::vector<std::uint64_t> rows_before(std::span<const std::uint64_t> rows);
+
+// For each field, a view of a placeholder with its name and this number of rows.
+Batch each_field(const Batch& data, std::uint64_t rows, const std::function<Tensor(const Tensor& all)>& view);
+// Error kInvalidArgument: the names of the fields differ from those of `like`.
+void check_fields(const Batch& given, const Batch& like, const char* what);
 
 struct BackendCount {
   std::string backend_name;
@@ -140,6 +147,7 @@ struct HostLosses {
   double latest = 0;                      // over all shards
   std::optional<double> latest_of_owner;  // empty: it had no rows
   std::vector<std::byte> owner_tensor;    // "loss"
+  std::vector<double> metrics;            // over all shards, in the order of LossGraph::metrics
   double mean_total = 0;                  // since the previous mean_loss(), per reduction
   double sum_total = 0;
   std::uint64_t steps = 0;  // in the totals

@@ -70,7 +70,9 @@ CollectiveTensor Trainer::replica(std::uint32_t shard, const Parameter& paramete
 
 // With a feed, there is no batch before the first step.
 void Trainer::Impl::require_batch(std::string_view tensor) const {
-  if (is_fed() && last == nullptr && (tensor == "inputs" || tensor == "targets")) {
+  const bool is_field = std::any_of(data.fields().begin(), data.fields().end(),
+                                    [&](const Field& field) { return field.name == tensor; });
+  if (is_fed() && last == nullptr && is_field) {
     throw Error(ErrorCode::kFailedPrecondition, "no step has run yet, so the feed has not supplied the " +
                                                     std::string(tensor) + "; call step() first");
   }

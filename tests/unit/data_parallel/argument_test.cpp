@@ -60,7 +60,7 @@ const InvalidArgument kInvalidArguments[] = {
     {"BatchIsLargerThanTheData", [](Arguments& a) { a.options.batch_size = 5; },
      "batch_size 5 is out of range for data of 4 rows; choose 1 to 4"},
     {"NumbersOfRowsDiffer", [](Arguments& a) { a.targets = tensor(some_numbers(3, 2), kThreeRows); },
-     "inputs have 4 rows, but targets have 3"},
+     "inputs has 4 rows, but targets has 3"},
     {"InputsAreNotHostData", [](Arguments& a) { a.inputs = placeholder("x", Type::kF32, kInputs); },
      "inputs must be host data (a literal)"},
     {"LossIsNotAScalar", [](Arguments& a) { a.loss_of = [](auto& x, auto&) { return x * x; }; },

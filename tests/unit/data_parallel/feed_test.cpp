@@ -197,20 +197,20 @@ TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {
     return error;
   };
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
-                return Batch{b.inputs, Tensor()};
+                return Batch{b["inputs"], Tensor()};
               }),
               is_error(kInvalid, "step 1 needs batch 1", "returned an empty Tensor as targets",
                        "host data of shape [12] and type i32"));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
-                return Batch{batch_of(3).inputs, b.targets};
+                return Batch{batch_of(3)["inputs"], b["targets"]};
               }),
               is_error(kInvalid, "as inputs; it must be host data of shape [12, 6] and type f32"));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
-                return Batch{b.targets, b.targets};
+                return Batch{b["targets"], b["targets"]};
               }),
               is_error(kInvalid, "as inputs"));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
-                return Batch{placeholder("x", Type::kF32, {kBatch, kWidth}), b.targets};
+                return Batch{placeholder("x", Type::kF32, {kBatch, kWidth}), b["targets"]};
               }),
               is_error(kInvalid, "as inputs"));
   EXPECT_THAT(error_at_step_1([](const Batch&) -> Batch { throw 7; }),
@@ -231,17 +231,17 @@ TEST(Feed, RefusesInvalidArguments) {
   };
   EXPECT_THAT(error(feed_from({})), is_error(kInvalid, "feed.next is an empty function"));
   Feed feed = feed_from(batch_of);
-  feed.inputs.dims = {};
-  EXPECT_THAT(error(feed), is_error(kInvalid, "feed.inputs has type", "at least one axis"));
-  feed.inputs.dims = {0, kWidth};
+  feed.fields[0].spec.dims = {};
+  EXPECT_THAT(error(feed), is_error(kInvalid, "the feed's field 'inputs' has type", "at least one axis"));
+  feed.fields[0].spec.dims = {0, kWidth};
   EXPECT_THAT(error(feed), is_error(kInvalid, "no axis may be 0"));
-  feed.inputs = {99, {kRows, kWidth}};
-  EXPECT_THAT(error(feed), is_error(kInvalid, "feed.inputs has type 99"));
+  feed.fields[0].spec = {99, {kRows, kWidth}};
+  EXPECT_THAT(error(feed), is_error(kInvalid, "the feed's field 'inputs' has type 99"));
   feed = feed_from(batch_of);
-  feed.targets.dims = {kRows - 1};
-  EXPECT_THAT(error(feed), is_error(kInvalid, "inputs have 44 rows, but targets have 43"));
+  feed.fields[1].spec.dims = {kRows - 1};
+  EXPECT_THAT(error(feed), is_error(kInvalid, "inputs has 44 rows, but targets has 43"));
   train(fed_options(2), batch_of, [](Trainer& trainer) {
-    EXPECT_THAT(error_of([&] { trainer.set_batch(batch_of(0).inputs, batch_of(0).targets); }),
+    EXPECT_THAT(error_of([&] { trainer.set_batch(batch_of(0)["inputs"], batch_of(0)["targets"]); }),
                 is_error(ErrorCode::kFailedPrecondition, "the data comes from a feed"));
   });
 }
@@ -266,8 +266,9 @@ TEST(Feed, TrainsOnMoreDataThanTheDeviceHasMemoryFor) {
                    tensor(some_numbers(count, seed), {count, 1})};
     };
     const Batch all = rows_of(kMany, 1);
-    EXPECT_THAT(error_of([&] { data_parallel(options, all.inputs, all.targets, loss_of, [](Trainer&) {}); }),
-                is_error(ErrorCode::kOutOfDeviceMemory));
+    EXPECT_THAT(
+        error_of([&] { data_parallel(options, all["inputs"], all["targets"], loss_of, [](Trainer&) {}); }),
+        is_error(ErrorCode::kOutOfDeviceMemory));
     const Feed feed = {{YOKE_TYPE_F32, {kMany, kWide}},
                        {YOKE_TYPE_F32, {kMany, 1}},
                        [&](std::int64_t number) { return rows_of(64, static_cast<std::uint32_t>(number)); }};
@@ -285,7 +286,7 @@ TEST(Feed, TrainsOnMoreDataThanTheDeviceHasMemoryFor) {
 TEST(Feed, EvaluatesOnOtherData) {
   train(fed_options(2), batch_of, [](Trainer& trainer) {
     Evaluation evaluation =
-        trainer.evaluation(batch_of(0).inputs, batch_of(0).targets,
+        trainer.evaluation(batch_of(0)["inputs"], batch_of(0)["targets"],
                            [](const Tensor& x, const Tensor&) { return std::vector<Tensor>{mean(x)}; });
     const double before = evaluation.run().at(0);
     trainer.run_epoch();

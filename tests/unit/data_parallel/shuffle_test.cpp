@@ -69,13 +69,13 @@ TEST(Shuffle, FeedGivesEveryRowOncePerEpochWithItsTarget) {
   std::vector<std::vector<float>> epochs(2);
   for (std::int64_t number = 0; number < 6; ++number) {
     const Batch batch = feed.next(number);
-    const std::uint64_t count = batch.inputs.dims()[0];
+    const std::uint64_t count = batch["inputs"].dims()[0];
     EXPECT_EQ(count, number % 3 == 2 ? 3U : 4U);
     for (std::uint64_t i = 0; i < count; ++i) {
       float value = 0;
       std::int32_t label = 0;
-      std::memcpy(&value, batch.inputs.host_bytes().data() + i * sizeof(float), sizeof(float));
-      std::memcpy(&label, batch.targets.host_bytes().data() + i * sizeof(label), sizeof(label));
+      std::memcpy(&value, batch["inputs"].host_bytes().data() + i * sizeof(float), sizeof(float));
+      std::memcpy(&label, batch["targets"].host_bytes().data() + i * sizeof(label), sizeof(label));
       EXPECT_EQ(label, static_cast<std::int32_t>(10 * value));
       epochs[static_cast<std::size_t>(number / 3)].push_back(value);
     }

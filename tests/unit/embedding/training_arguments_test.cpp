@@ -61,6 +61,28 @@ TEST(TrainingArguments, DataParallel) {
   EXPECT_ERROR(kInvalid, nameless(unused));
 }
 
+TEST(TrainingArguments, Batches) {
+  const Batch none;
+  EXPECT_EQ(none.row_count(), 0U);
+  EXPECT_TRUE(none.fields().empty());
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)none["x"]);
+  EXPECT_EQ(Batch(kNone, kNone).row_count(), 0U);
+  EXPECT_FALSE(BatchFunction<Loss>(nullptr));
+  EXPECT_FALSE(Loss(kNone).loss);
+  const auto unused = [](Trainer&) { FAIL() << "training started"; };
+  const Training run;
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, none, run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, Feed(), run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, (void)shuffled(none, 1, 0));
+  run([&](Trainer& trainer) {
+    EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.metric_value(""));
+    EXPECT_ERROR(kInvalid, trainer.set_batch(none));
+    const auto no_metric = [](const Batch&) { return std::vector<Tensor>(); };
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(none, no_metric));
+    EXPECT_ERROR(kInvalid, (void)trainer.predict([](const Batch&) { return kNone; }, none));
+  });
+}
+
 TEST(TrainingArguments, MemoryNeedOfNothing) {
   EXPECT_EQ(MemoryNeed().total(), 0U);
 }

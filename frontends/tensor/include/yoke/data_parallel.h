@@ -2,6 +2,7 @@
 // frontends/tensor/include/yoke/data_parallel.h: trains one model on N shards of any backend.
 #pragma once
 
+#include <yoke/batch.h>
 #include <yoke/data_parallel_options.h>
 #include <yoke/npz.h>
 #include <yoke/parameter.h>
@@ -22,26 +23,6 @@
 #include <vector>
 
 namespace yoke {
-
-// One batch of host data: literals with the same number of rows along axis 0.
-struct Batch {
-  Tensor inputs;
-  Tensor targets;
-};
-
-// Training data that the caller supplies batch by batch, so that it need not fit the devices.
-struct Feed {
-  // The types and shapes of all rows of an epoch; dims[0] is their number. options.batch_size divides them into
-  // batches, as it does for data in memory. With options.varying_rows, a batch may have fewer rows, at least one.
-  TensorSpec inputs;
-  TensorSpec targets;
-  // Returns the batch of step `number`, counted from 0: number % Trainer::steps_per_epoch() in its epoch.
-  // Called on the thread that uses the Trainer, in order, up to two steps ahead: by step() or advance(), when
-  // the work of the step has been queued. If it throws, or returns a batch of another type or shape, the step
-  // that needs this batch throws an Error that names both, and queues nothing; earlier steps run. The next
-  // step() asks for the batch again.
-  std::function<Batch(std::int64_t number)> next;
-};
 
 // The state of dynamic loss scaling; see Precision::kF16. With other precisions, as below.
 struct LossScale {
@@ -74,12 +55,12 @@ struct TrainerState {
 };
 
 // The state of one shard, for hand-written loops. Valid as long as the trainer. With several micro-batches per shard,
-// "loss", "inputs", "targets", `seed` and `gradient` are those of its first one.
+// "loss", the fields of the batch, `seed` and `gradient` are those of its first one.
 struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
-  // Holds the parameters, "loss" and, if the shard ever gets rows, "gradient/<parameter>", "inputs" and
-  // "targets".
+  // Holds the parameters, "loss", "metric/<name>" and, if the shard ever gets rows, "gradient/<parameter>" and the
+  // fields of the batch, such as "inputs" and "targets".
   Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
@@ -116,7 +97,7 @@ class Evaluation {
 // Error that names the shard, the device, the step and the call.
 class Trainer {
  public:
-  using MetricsOf = std::function<std::vector<Tensor>(const Tensor& inputs, const Tensor& targets)>;
+  using MetricsOf = yoke::MetricsOf;
 
   std::uint32_t shards() const;                       // without lost shards
   const std::vector<LostShard>& lost_shards() const;  // in the order in which they were lost
@@ -154,12 +135,13 @@ class Trainer {
   void set_row_weights(std::span<const std::int64_t> weights);
   const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
 
-  // Replaces the training data. Only queues the copies to the shards, and keeps the data until they have finished. With
+  // Replaces the training data, or the fields "inputs" and "targets". Only queues the copies to the shards, and keeps the data until they have finished. With
   // options.varying_rows, the number of rows may differ, up to that of the original data or options.max_rows: this
   // changes steps_per_epoch(), and the next step uses the first batch. Errors: kInvalidArgument: a type or another
   // dimension differs from the original data, or the number of rows is not allowed; kFailedPrecondition: the data comes
   // from a Feed.
-  void set_batch(const Tensor& inputs, const Tensor& targets);
+  void set_batch(const Batch& data);
+  void set_batch(const Tensor& inputs, const Tensor& targets) { set_batch(Batch(inputs, targets)); }
 
   // The loss of the latest step, computed with the parameters from before the update: on shard 0, and
   // combined over all shards. Error kFailedPrecondition: no step has run, or shard 0 had no rows in it.
@@ -173,6 +155,10 @@ class Trainer {
 
   // Waits for the latest step.
   LossScale loss_scale();
+
+  // A metric that loss_of returned, of the latest step: its mean over the rows of all shards, whatever the reduction.
+  // Errors: kNotFound lists the metrics; kFailedPrecondition: no step has run.
+  double metric_value(std::string_view name);
 
   // The first step, counted from 0, whose loss was infinite or NaN on any shard. Empty: every loss was
   // finite. Precondition: each step had one launch_gradients().
@@ -222,13 +208,18 @@ class Trainer {
   // Prepares metrics over another data set: uploads it to all shards and compiles the metrics. Layers run
   // in evaluation mode (no dropout), on `batch_rows` rows at a time. Each tensor that `metrics_of`
   // returns must be a scalar: the mean of the metric over the rows that it is given.
+  Evaluation evaluation(const Batch& data, const MetricsOf& metrics_of, std::int64_t batch_rows = 1000);
   Evaluation evaluation(const Tensor& inputs, const Tensor& targets, const MetricsOf& metrics_of,
-                        std::int64_t batch_rows = 1000);
+                        std::int64_t batch_rows = 1000) {
+    return evaluation(Batch(inputs, targets), metrics_of, batch_rows);
+  }
 
-  // The outputs of a model, such as the one that is trained, for each row of `inputs`: host data, whose first axis is
-  // the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the
+  // The outputs of a model, such as the one that is trained, for each row of `data`, or of `inputs`: host data, whose
+  // first axis is the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the
   // model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data, or the model
   // returns a tensor with another number of rows.
+  Tensor predict(const std::function<Tensor(const Batch& batch)>& model, const Batch& data,
+                 std::int64_t batch_rows = 1000);
   Tensor predict(const std::function<Tensor(const Tensor& inputs)>& model, const Tensor& inputs,
                  std::int64_t batch_rows = 1000);
 
@@ -242,11 +233,9 @@ class Trainer {
 
  private:
   friend class Evaluation;
-  friend void data_parallel(const DataParallelOptions&, const Tensor&, const Tensor&,
-                            const std::function<Tensor(const Tensor&, const Tensor&)>&,
+  friend void data_parallel(const DataParallelOptions&, const Batch&, const LossOf&,
                             const std::function<void(Trainer&)>&);
-  friend void data_parallel(const DataParallelOptions&, const Feed&,
-                            const std::function<Tensor(const Tensor&, const Tensor&)>&,
+  friend void data_parallel(const DataParallelOptions&, const Feed&, const LossOf&,
                             const std::function<void(Trainer&)>&);
   struct Impl;
   explicit Trainer(std::unique_ptr<Impl> impl);
@@ -257,42 +246,39 @@ class Trainer {
 
 // Sets up a training run, calls `body` with it, and copies the trained parameters back into the model.
 //
-// `inputs` and `targets` are literals with the same number of rows along axis 0. `loss_of` builds the
-// loss of one batch, a floating-point scalar. It is called several times, because shards may get
-// different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
+// `data` has literals with the same number of rows along axis 0; their names must not be those of parameters. `loss_of`
+// builds the loss of one batch, a floating-point scalar, and any metrics. It is called several times, because shards may
+// get different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
 // thread, after everything has been compiled, linked and uploaded.
 //
 // Errors: an invalid argument is reported before anything is allocated
 // on a device. An exception thrown by `body` propagates.
-void data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
-                   const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
+void data_parallel(const DataParallelOptions& options, const Batch& data, const LossOf& loss_of,
                    const std::function<void(Trainer&)>& body);
 // The same with data that the caller supplies. Each shard has memory for its rows of three batches on its device, and
 // as much on the host. The first batches are requested by the first step().
-void data_parallel(const DataParallelOptions& options, const Feed& feed,
-                   const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
+void data_parallel(const DataParallelOptions& options, const Feed& feed, const LossOf& loss_of,
                    const std::function<void(Trainer&)>& body);
 
 // The same functions for a `body` that returns a value: they return that value.
-template <class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
-requires(!std::is_void_v<Result>) Result
-    data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
-                  const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
-                  Body body) {
+template <class Data, class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
+requires(!std::is_void_v<Result> && (std::is_same_v<Data, Batch> || std::is_same_v<Data, Feed>)) Result
+    data_parallel(const DataParallelOptions& options, const Data& data, const LossOf& loss_of, Body body) {
   std::optional<Result> result;
   const std::function<void(Trainer&)> keep = [&](Trainer& trainer) { result.emplace(body(trainer)); };
-  data_parallel(options, inputs, targets, loss_of, keep);
+  data_parallel(options, data, loss_of, keep);
   return *std::move(result);
 }
-template <class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
-requires(!std::is_void_v<Result>) Result
-    data_parallel(const DataParallelOptions& options, const Feed& feed,
-                  const std::function<Tensor(const Tensor& inputs, const Tensor& targets)>& loss_of,
-                  Body body) {
-  std::optional<Result> result;
-  const std::function<void(Trainer&)> keep = [&](Trainer& trainer) { result.emplace(body(trainer)); };
-  data_parallel(options, feed, loss_of, keep);
-  return *std::move(result);
+
+// With the fields "inputs" and "targets".
+template <class Body = std::function<void(Trainer&)>>
+auto data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
+                   const LossOf& loss_of, Body body) {
+  if constexpr (std::is_invocable_v<Body&, Trainer&>) {
+    return data_parallel(options, Batch(inputs, targets), loss_of, std::move(body));
+  } else {  // such as nullptr
+    data_parallel(options, Batch(inputs, targets), loss_of, std::function<void(Trainer&)>(std::move(body)));
+  }
 }
 
 }  // namespace yoke

@@ -2,7 +2,7 @@
 // frontends/tensor/include/yoke/shuffle.h: a new order of the data in every epoch, as a function of the seed.
 #pragma once
 
-#include <yoke/data_parallel.h>
+#include <yoke/batch.h>
 
 #include <array>
 #include <cstdint>
@@ -28,10 +28,14 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_;
 };
 
-// Batches of `inputs` and `targets`, literals with the same number of rows, each epoch in the order of a
+// Batches of `data`, literals with the same number of rows, each epoch in the order of a
 // Permutation whose number is that of the epoch. So the order depends neither on the number of shards nor on where a
 // run began. `batch_size` is that of the options; 0: all rows. Error kInvalidArgument: the rows differ, or there are
 // none.
-Feed shuffled(const Tensor& inputs, const Tensor& targets, std::int64_t batch_size, std::int64_t seed);
+Feed shuffled(const Batch& data, std::int64_t batch_size, std::int64_t seed);
+inline Feed shuffled(const Tensor& inputs, const Tensor& targets, std::int64_t batch_size,
+                     std::int64_t seed) {
+  return shuffled(Batch(inputs, targets), batch_size, seed);
+}
 
 }  // namespace yoke

@@ -5,6 +5,7 @@
 #include <yoke/all_reduce.h>
 #include <yoke/attention.h>
 #include <yoke/augmentation.h>
+#include <yoke/batch.h>
 #include <yoke/checkpoint.h>
 #include <yoke/composite.h>
 #include <yoke/convolution.h>
