@@ -135,11 +135,11 @@ class Trainer {
   void set_row_weights(std::span<const std::int64_t> weights);
   const std::vector<std::int64_t>& row_weights() const;  // in use; empty: equal
 
-  // Replaces the training data, or the fields "inputs" and "targets". Only queues the copies to the shards, and keeps the data until they have finished. With
-  // options.varying_rows, the number of rows may differ, up to that of the original data or options.max_rows: this
-  // changes steps_per_epoch(), and the next step uses the first batch. Errors: kInvalidArgument: a type or another
-  // dimension differs from the original data, or the number of rows is not allowed; kFailedPrecondition: the data comes
-  // from a Feed.
+  // Replaces the training data, or the fields "inputs" and "targets". Only queues the copies to the shards, and keeps
+  // the data until they have finished. With options.varying_rows, the number of rows may differ, up to that of the
+  // original data or options.max_rows: this changes steps_per_epoch(), and the next step uses the first batch. Errors:
+  // kInvalidArgument: a type or another dimension differs from the original data, or the number of rows is not allowed;
+  // kFailedPrecondition: the data comes from a Feed.
   void set_batch(const Batch& data);
   void set_batch(const Tensor& inputs, const Tensor& targets) { set_batch(Batch(inputs, targets)); }
 
@@ -215,9 +215,9 @@ class Trainer {
   }
 
   // The outputs of a model, such as the one that is trained, for each row of `data`, or of `inputs`: host data, whose
-  // first axis is the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at a time; the
-  // model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data, or the model
-  // returns a tensor with another number of rows.
+  // first axis is the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at
+  // a time; the model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data,
+  // or the model returns a tensor with another number of rows.
   Tensor predict(const std::function<Tensor(const Batch& batch)>& model, const Batch& data,
                  std::int64_t batch_rows = 1000);
   Tensor predict(const std::function<Tensor(const Tensor& inputs)>& model, const Tensor& inputs,
@@ -261,8 +261,10 @@ void data_parallel(const DataParallelOptions& options, const Feed& feed, const L
                    const std::function<void(Trainer&)>& body);
 
 // The same functions for a `body` that returns a value: they return that value.
+template <class Data>
+inline constexpr bool kIsTrainingData = std::is_same_v<Data, Batch> || std::is_same_v<Data, Feed>;
 template <class Data, class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
-requires(!std::is_void_v<Result> && (std::is_same_v<Data, Batch> || std::is_same_v<Data, Feed>)) Result
+requires(!std::is_void_v<Result> && kIsTrainingData<Data>) Result
     data_parallel(const DataParallelOptions& options, const Data& data, const LossOf& loss_of, Body body) {
   std::optional<Result> result;
   const std::function<void(Trainer&)> keep = [&](Trainer& trainer) { result.emplace(body(trainer)); };

@@ -69,11 +69,12 @@ Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 //     separates operands. A specification with `=>` or `;` is in this notation.
 // Indices that are missing in the result are summed over. An index that occurs twice in an operand selects
 // its diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
-// In the notation of words, an axis of an operand may also be a sum of two indices, such as 2*o+k or o+3*k: its windows,
-// of which o is the number and k the element, with a stride and a dilation. einsum("b 2*o+k c; k c d => b o d", x, w) is a
-// convolution. The size of one of the two must be known from other axes; the other is the largest that fits. 2*o=+k pads
-// the axis with zeros, half before and half after it, so that o is the number of strides in it, as XLA's SAME;
-// 2*o<+k is 2*o+k. 2*o alone is every second element, and a number is one element.
+// In the notation of words, an axis of an operand may also be a sum of two indices, such as 2*o+k or o+3*k: its
+// windows, of which o is the number and k the element, with a stride and a dilation. A convolution:
+//   einsum("b 2*o+k c; k c d => b o d", x, w)
+// The size of one of the two must be known from other axes; the other is the largest that fits. 2*o=+k pads the axis
+// with zeros, half before and half after it, so that o is the number of strides in it, as XLA's SAME; 2*o<+k is 2*o+k.
+// 2*o alone is every second element, and a number is one element.
 // einsum takes up to 12 operands and multiplies them in pairs, in the order with the fewest multiplications.
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands);
 template <std::convertible_to<Tensor>... Tensors>
