@@ -56,6 +56,7 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   std::atomic<std::uint64_t> compile_count{0};
   const std::unique_ptr<FallbackLedger> fallbacks;  // thread-safe
   std::atomic<std::uint64_t> device_count{0};       // opened so far
+  std::atomic<std::uint64_t> stream_count{0};       // created so far
 
   void add_stream(const std::shared_ptr<Stream>& stream);
   std::vector<std::shared_ptr<Stream>> live_streams();  // in order of creation

@@ -211,6 +211,9 @@ void CollectiveCall::queue_together() const noexcept {
   for (std::uint32_t k = 0; k < size; ++k) {
     StreamState& stream = group_->stream(k);
     tickets_[k] = stream.last_ticket() + 1;
+    if (stream.is_native_) {
+      stream.issued_work_.add(tickets_[k], CommandKind::kCollective, tensor_);
+    }
     group_->set_last_ticket(k, tickets_[k]);
     stream.reserved_.store(tickets_[k]);
   }

@@ -97,6 +97,7 @@ class CollectiveCall {
   const yoke_collective* row(std::uint32_t rank) const { return &rows_[rank]; }
   // "all_reduce of 400 bytes of tensor 'g', member 1 of 3"
   std::string describe(std::uint32_t rank) const;
+  const std::string& tensor() const { return tensor_; }
   // Call it when the member's part was skipped or has failed.
   void fail(std::uint32_t rank) const noexcept;
 

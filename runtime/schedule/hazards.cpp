@@ -136,14 +136,12 @@ void Hazards::find(Records& records, bool are_writes, const Access& access, cons
       continue;
     }
     const bool inherits = access.reads && are_writes && !record.is_overwritten;
-    // Completion is read first, because work is marked as failed before it is complete.
-    const bool done = record.stream->is_complete(record.ticket);
-    const bool failed = record.stream->has_failed(record.ticket);
-    if (done && (!failed || record.is_overwritten)) {
+    const Outcome outcome = outcome_of(*record.stream, record.ticket);
+    if (outcome.has_succeeded() || (outcome.is_complete && record.is_overwritten)) {
       remove(records, i);
       continue;
     }
-    if (!done || inherits) {
+    if (!outcome.is_complete || inherits) {
       add_wait(waits, record.stream, record.ticket, inherits);
     }
     ++i;
@@ -173,17 +171,22 @@ bool Hazards::repeats(const Record& record, const Access& access, const StreamSt
   return record.stream.get() == &stream && record.begin == access.begin && record.end == access.end;
 }
 
-// A command that repeats the access of the latest record replaces it, because a stream's commands run in order.
+// A command that repeats the access of a recent record replaces it, because a stream's commands run in order. So the
+// lists of a few streams stay short.
 // Precondition: make_room().
 void Hazards::add(Records& records, const Access& access, const std::shared_ptr<StreamState>& stream,
                   std::uint64_t ticket) {
-  if (!records.empty() && repeats(records.back(), access, *stream)) {
-    records.back().ticket = ticket;
-    records.back().is_overwritten = false;
-    records.back().is_joined = false;
-  } else {
-    records.push_back({access.begin, access.end, stream, ticket, false, false});
+  constexpr std::size_t kRecent = 8;
+  for (std::size_t i = 1; i <= std::min(kRecent, records.size()); ++i) {
+    Record& record = records[records.size() - i];
+    if (repeats(record, access, *stream)) {
+      record.ticket = ticket;
+      record.is_overwritten = false;
+      record.is_joined = false;
+      return;
+    }
   }
+  records.push_back({access.begin, access.end, stream, ticket, false, false});
 }
 
 // Makes room for `count` records, so that adding them does not allocate. Before the list grows, removes the
@@ -194,7 +197,8 @@ void Hazards::make_room(Records& records, bool are_writes, std::size_t count) {
   }
   std::erase_if(records, [&](const Record& old) {
     old.stream->refresh();
-    return old.stream->is_complete(old.ticket) && !(are_writes && old.stream->has_failed(old.ticket));
+    const Outcome outcome = outcome_of(*old.stream, old.ticket);
+    return are_writes ? outcome.has_succeeded() : outcome.is_complete;
   });
   const auto range = [](const Record& record) {
     return std::tuple(record.stream.get(), record.begin, record.end);

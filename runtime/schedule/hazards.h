@@ -41,6 +41,20 @@ struct Dependency {
   bool quiesces = false;  // waits until the work is complete, also if either stream has failed
 };
 
+// What is known of a command while its stream works.
+struct Outcome {
+  bool is_complete = false;
+  bool has_failed = false;
+  bool has_succeeded() const { return is_complete && !has_failed; }
+};
+// Completion is read first, because work is marked as failed before it is complete: read in the other order, a command
+// that fails in between would look as if it had succeeded.
+template <class Timeline>
+Outcome outcome_of(const Timeline& stream, std::uint64_t ticket) {
+  const bool is_complete = stream.is_complete(ticket);
+  return {is_complete, stream.has_failed(ticket)};
+}
+
 // The pending reads and writes of one buffer. Thread-safe.
 class Hazards {
  public:

@@ -40,6 +40,7 @@ class StreamState::NativeUse {
 void StreamState::open_native(std::int32_t priority) {
   const yoke_stream_args args = {sizeof(args), 0, priority, 0};
   call<&yoke_stream_api::stream_create>(*device, device->get(), &args, &native_);
+  issued_work_.allocate();
   if (WorkProfile* const profile = device->profile()) {
     profile->name_stream(native_, name);
   }
@@ -72,6 +73,8 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
     fail(ticket, code_of(code), [&]() -> std::string {
       return make_error(title(ticket), "stream_wait_event", code, status).what();
     });
+  } else {
+    issued_work_.add({ticket, dependency.stream, dependency.ticket});
   }
   return true;
 }
@@ -79,21 +82,28 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
 // Precondition: issue_mutex_ is held. Returns null if the stream is closed or an event cannot be recorded,
 // or if every event has a waiter.
 StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
+  // From the newest event back. Most calls look at one, which matters with many streams: all 16 are 8 lines of cache.
   NativeEvent* best = nullptr;
-  NativeEvent* spare = nullptr;
-  for (NativeEvent& event : events_) {
-    if (event.event != nullptr && event.ticket >= ticket &&
-        (best == nullptr || event.ticket < best->ticket)) {
-      best = &event;
+  for (std::size_t i = 1; i <= events_.size(); ++i) {
+    NativeEvent& event = events_[(next_event_ + events_.size() - i) % events_.size()];
+    if (event.event == nullptr || event.ticket < ticket) {
+      break;
     }
-    if (event.users == 0 && (spare == nullptr || event.ticket < spare->ticket)) {
-      spare = &event;
-    }
+    best = &event;
   }
-  if (best != nullptr || spare == nullptr || native_ == nullptr || cannot_record_) {
+  if (best != nullptr || native_ == nullptr || cannot_record_) {
     return best;
   }
-  // Replaces the oldest event. Later waits for its ticket use a later event, which is correct but less exact.
+  std::size_t place = next_event_;
+  for (std::size_t i = 1; events_[place].users != 0; ++i) {
+    if (i == events_.size()) {
+      return nullptr;
+    }
+    place = (place + 1) % events_.size();
+  }
+  // Replaces the oldest event without a waiter. Later waits for its ticket use a later event, which is correct but less
+  // exact.
+  NativeEvent* const spare = &events_[place];
   destroy<&yoke_stream_api::event_destroy>(backend(), spare->event);
   *spare = {};
   Status status;
@@ -114,6 +124,7 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   }
   spare->ticket = issued;
   spare->order = next_order();
+  next_event_ = (place + 1) % events_.size();
   return spare;
 }
 

@@ -79,8 +79,7 @@ void StreamState::depend(const Dependency& dependency) {
     return;
   }
   const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
-  if (dependency.stream->is_complete(dependency.ticket) &&
-      !dependency.stream->has_failed(dependency.ticket)) {
+  if (outcome_of(*dependency.stream, dependency.ticket).has_succeeded()) {
     return;
   }
   if (is_native_ && !dependency.quiesces && ring_.is_empty() && wait_on_device(dependency, ticket)) {

@@ -27,23 +27,131 @@ void StreamState::forget_wait() noexcept {
   has_note_ = false;
 }
 
+IssuedWork::Item& IssuedWork::next() noexcept {
+  Item& item = items_[count_++ % kCapacity];
+  forgotten_ = std::max(forgotten_, item.wait.ticket);
+  item.wait.awaited.reset();
+  return item;
+}
+
+void IssuedWork::add(std::uint64_t ticket, CommandKind kind, std::string_view name) noexcept {
+  const std::lock_guard lock(mutex_);
+  Item& item = next();
+  item.kind = kind;
+  item.name[name.copy(item.name.data(), item.name.size() - 1)] = '\0';
+  item.wait.ticket = ticket;
+}
+
+void IssuedWork::add(const Wait& wait) noexcept {
+  const std::lock_guard lock(mutex_);
+  Item& item = next();
+  item.kind = CommandKind::kWait;
+  item.wait = wait;
+}
+
+bool IssuedWork::next_wait(std::uint64_t first, std::uint64_t last, std::uint64_t& index, Wait& wait) const {
+  const std::lock_guard lock(mutex_);
+  for (index = std::max(index, count_ - std::min(count_, kCapacity)); index < count_;) {
+    const Item& item = items_[index++ % kCapacity];
+    if (item.kind == CommandKind::kWait && first <= item.wait.ticket && item.wait.ticket <= last) {
+      wait = item.wait;
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string IssuedWork::text(std::uint64_t first, std::uint64_t last) const {
+  const std::lock_guard lock(mutex_);
+  const bool is_known = forgotten_ < first;
+  const Item* oldest = nullptr;
+  std::uint64_t others = 0;
+  for (std::uint64_t i = count_ - std::min(count_, kCapacity); first <= last && i < count_; ++i) {
+    const Item& item = items_[i % kCapacity];
+    if (item.kind != CommandKind::kWait && first <= item.wait.ticket &&
+        (item.wait.ticket <= last || !is_known)) {
+      others += oldest == nullptr ? 0 : 1;
+      oldest = oldest == nullptr ? &item : oldest;
+    }
+  }
+  if (oldest == nullptr) {
+    return {};
+  }
+  const std::string work = describe_work(oldest->kind, oldest->name.data());
+  if (!is_known) {
+    return "a command before " + work;
+  }
+  return others == 0   ? work
+         : others == 1 ? work + " or the command after it"
+                       : work + " or one of the " + std::to_string(others) + " commands after it";
+}
+
+// The command that the device runs is between the last known completion and the oldest pending event, and not after a
+// wait for work that is pending.
+StreamState::Activity StreamState::native_activity() {
+  Activity now;
+  const std::uint64_t first = completed_.load() + 1;
+  std::uint64_t last = issued_.load();
+  {
+    const std::lock_guard lock(issue_mutex_);
+    for (const NativeEvent& event : events_) {
+      if (event.event != nullptr && event.ticket >= first) {
+        last = std::min(last, event.ticket);
+      }
+    }
+  }
+  IssuedWork::Wait wait;
+  for (std::uint64_t index = 0; issued_work_.next_wait(first, last, index, wait);) {
+    std::shared_ptr<StreamState> awaited = wait.awaited.lock();
+    if (awaited == nullptr) {
+      continue;  // it was closed, so its work is done
+    }
+    awaited->refresh_native();
+    if (!awaited->is_complete(wait.awaited_ticket)) {
+      now.awaited = std::move(awaited);
+      now.awaited_ticket = wait.awaited_ticket;
+      last = wait.ticket - 1;
+      break;
+    }
+  }
+  now.running = issued_work_.text(first, last);
+  if (now.running.empty() && now.awaited != nullptr) {
+    now.running = describe_work(CommandKind::kWait, {});
+  }
+  return now;
+}
+
+StreamState::Activity StreamState::activity() {
+  Activity now = is_native_ ? native_activity() : Activity();
+  if (now.running.empty()) {
+    now.running = running_.text();
+  }
+  const std::lock_guard lock(error_mutex_);
+  if (now.awaited == nullptr && noted_wait_ != nullptr) {
+    now.awaited = noted_wait_;
+    now.awaited_ticket = noted_ticket_;
+  }
+  return now;
+}
+
 StreamReport StreamState::report() {
   refresh();
   StreamReport report;
+  report.stream_id = id;
+  report.device_id = device->id();
   report.stream = name;
   report.device = device->name();
+  const Activity now = activity();
   report.completed = completed_.load();
   report.queued = std::max(reserved_.load(), report.completed);
-  report.running = running_.text();
+  report.running = now.running;
   if (report.completed < report.queued) {
     report.step = step_of(report.completed + 1).value_or(-1);
   }
-  {
-    const std::lock_guard lock(error_mutex_);
-    if (noted_wait_ != nullptr) {
-      report.waits_for = noted_wait_->name;
-      report.waits_for_command = noted_ticket_;
-    }
+  if (now.awaited != nullptr) {
+    report.waits_for = now.awaited->name;
+    report.waits_for_id = now.awaited->id;
+    report.waits_for_command = now.awaited_ticket;
   }
   if (has_failed()) {
     report.error = error().what();
@@ -51,21 +159,14 @@ StreamReport StreamState::report() {
   return report;
 }
 
-std::string StreamState::activity() {
-  std::shared_ptr<StreamState> awaited;
-  std::uint64_t ticket = 0;
-  {
-    const std::lock_guard lock(error_mutex_);
-    awaited = noted_wait_;
-    ticket = noted_ticket_;
+std::string StreamState::activity_text() {
+  const Activity now = activity();
+  if (now.awaited == nullptr) {
+    return now.running.empty() ? now.running : "; it runs " + now.running;
   }
-  const std::string own = running_.text();
-  if (awaited == nullptr) {
-    return own.empty() ? own : "; it runs " + own;
-  }
-  const std::string other = awaited->running_.text();
-  return "; it waits for command " + std::to_string(ticket) + " of stream '" + awaited->name + "'" +
-         (other.empty() ? std::string() : ", which runs " + other);
+  const std::string other = now.awaited->activity().running;
+  return "; it waits for command " + std::to_string(now.awaited_ticket) + " of stream '" + now.awaited->name +
+         "'" + (other.empty() ? std::string() : ", which runs " + other);
 }
 
 }  // namespace detail
@@ -131,15 +232,18 @@ std::vector<StreamReport> debug_info(const Runtime& runtime) {
 }
 
 std::string debug_table(std::span<const StreamReport> reports) {
-  std::vector<std::array<std::string, 6>> rows = {{"stream", "step", "done", "runs", "waits for", "error"}};
+  std::vector<std::array<std::string, 7>> rows = {
+      {"id", "stream", "step", "done", "runs", "waits for", "error"}};
   for (const StreamReport& report : reports) {
     rows.push_back(
-        {report.stream, report.step < 0 ? "" : std::to_string(report.step),
+        {std::to_string(report.stream_id), report.stream, report.step < 0 ? "" : std::to_string(report.step),
          std::to_string(report.completed) + "/" + std::to_string(report.queued), report.running,
-         report.waits_for.empty() ? "" : report.waits_for + " #" + std::to_string(report.waits_for_command),
+         report.waits_for.empty() ? ""
+                                  : report.waits_for + " (id " + std::to_string(report.waits_for_id) +
+                                        "), command " + std::to_string(report.waits_for_command),
          report.error});
   }
-  std::array<std::size_t, 6> widths{};
+  std::array<std::size_t, 7> widths{};
   for (const auto& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       widths[i] = std::max(widths[i], row[i].size());
@@ -160,10 +264,13 @@ std::string debug_json(std::span<const StreamReport> reports) {
   std::string text = "[";
   for (const StreamReport& report : reports) {
     text += text.size() == 1 ? "" : ",";
-    text += "{\"stream\":" + json_text(report.stream) + ",\"device\":" + json_text(report.device) +
-            ",\"step\":" + std::to_string(report.step) + ",\"queued\":" + std::to_string(report.queued) +
+    text += "{\"stream_id\":" + std::to_string(report.stream_id) +
+            ",\"device_id\":" + std::to_string(report.device_id) + ",\"stream\":" + json_text(report.stream) +
+            ",\"device\":" + json_text(report.device) + ",\"step\":" + std::to_string(report.step) +
+            ",\"queued\":" + std::to_string(report.queued) +
             ",\"completed\":" + std::to_string(report.completed) +
             ",\"running\":" + json_text(report.running) + ",\"waits_for\":" + json_text(report.waits_for) +
+            ",\"waits_for_id\":" + std::to_string(report.waits_for_id) +
             ",\"waits_for_command\":" + std::to_string(report.waits_for_command) +
             ",\"error\":" + json_text(report.error) + "}";
   }

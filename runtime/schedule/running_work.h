@@ -1,17 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/running_work.h: the command that a worker runs, for reports by other threads.
+// runtime/schedule/running_work.h: the command that a worker runs, and those that a device has, for reports by other
+// threads.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "schedule/command.h"
 
 namespace yoke::detail {
+
+// "launch of 'gradient'", "fill".
+inline std::string describe_work(CommandKind kind, std::string_view name) {
+  constexpr const char* kNames[] = {"wait", "from_host", "to_host",    "device_to_device",
+                                    "fill", "launch",    "collective", "callback"};
+  return kNames[static_cast<std::size_t>(kind)] +
+         (name.empty() ? std::string() : " of '" + std::string(name) + "'");
+}
 
 // Written by the thread that runs the stream's commands, and read by any thread. The name is copied, because the
 // routine may be destroyed during a read. A reader whose copy was overwritten tries again: a reader that sees a word of
@@ -54,17 +66,51 @@ class RunningWork {
   static constexpr int kNone = -1;
 
   static std::string describe(CommandKind kind, const std::array<std::uint64_t, kWords>& words) {
-    constexpr const char* kNames[] = {"wait", "from_host", "to_host",    "device_to_device",
-                                      "fill", "launch",    "collective", "callback"};
     std::array<char, 8 * kWords> text{};
     std::memcpy(text.data(), words.data(), text.size());
-    const std::string name(text.data());
-    return kNames[static_cast<std::size_t>(kind)] + (name.empty() ? std::string() : " of '" + name + "'");
+    return describe_work(kind, text.data());
   }
 
   std::atomic<std::uint64_t> version_{0};
   std::atomic<int> kind_{kNone};
   std::array<std::atomic<std::uint64_t>, kWords> words_{};
+};
+
+// The latest commands of a native stream, and its waits for other native streams, as they were issued to the device.
+// Which of them the device runs is known only from events. Thread-safe; adding does not allocate.
+class IssuedWork {
+ public:
+  // A wait belongs to the command with the same ticket, which is issued after it.
+  struct Wait {
+    std::uint64_t ticket = 0;
+    std::weak_ptr<StreamState> awaited;
+    std::uint64_t awaited_ticket = 0;
+  };
+
+  // Call it before the first command.
+  void allocate() { items_.resize(kCapacity); }
+  void add(std::uint64_t ticket, CommandKind kind, std::string_view name) noexcept;
+  void add(const Wait& wait) noexcept;
+  // The first wait whose ticket is in [first, last], of those that were issued after the `index` first ones. Then
+  // `index` is after it. Returns false if there is none.
+  bool next_wait(std::uint64_t first, std::uint64_t last, std::uint64_t& index, Wait& wait) const;
+  // What may run if the device has completed the commands before `first` and not `last`: "launch of 'gradient' or one
+  // of the 3 commands after it". Empty: nothing.
+  std::string text(std::uint64_t first, std::uint64_t last) const;
+
+ private:
+  static constexpr std::uint64_t kCapacity = 64;
+  struct alignas(64) Item {  // one line of cache
+    Wait wait;               // of a command only the ticket
+    CommandKind kind = CommandKind::kWait;
+    std::array<char, 31> name{};
+  };
+  Item& next() noexcept;
+
+  mutable std::mutex mutex_;
+  std::vector<Item> items_;
+  std::uint64_t count_ = 0;      // of items so far; the ring keeps the latest ones
+  std::uint64_t forgotten_ = 0;  // the ticket of the latest item that the ring no longer has
 };
 
 }  // namespace yoke::detail

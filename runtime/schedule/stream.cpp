@@ -190,6 +190,9 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
 const std::shared_ptr<Device>& Stream::device() const {
   return state_->device;
 }
+std::uint64_t Stream::id() const {
+  return state_->id;
+}
 const std::string& Stream::name() const {
   return state_->name;
 }

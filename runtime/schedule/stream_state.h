@@ -102,7 +102,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   void mark() noexcept;
   NativeHandle native_handle();  // throws kUnimplemented
   StreamReport report();         // what it is doing
-  std::string activity();        // the same for messages: "; it runs launch of 'gradient'"
+  std::string activity_text();   // the same for messages: "; it runs launch of 'gradient'"
   // The stream is a member of the group: its waits detect when other members fail.
   void add_group(const std::shared_ptr<CollectiveGroup>& group);
 
@@ -146,6 +146,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   StreamState& fallback_lane();
 
   const std::shared_ptr<Device> device;
+  const std::uint64_t id;  // see Stream::id
   const std::string name;
   const std::chrono::nanoseconds wait_timeout;
 
@@ -195,6 +196,14 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   // In report.cpp, for report(): a worker records what it waits for, and removes the record afterwards.
   void note_wait(const Command& command) noexcept;
   void forget_wait() noexcept;
+  // What the stream is doing: the command, and the stream and ticket that it waits for.
+  struct Activity {
+    std::string running;
+    std::shared_ptr<StreamState> awaited;
+    std::uint64_t awaited_ticket = 0;
+  };
+  Activity activity();
+  Activity native_activity();
   // worker.cpp
   void join_workers();
   // A native stream joins the workers when the first command needs them.
@@ -302,7 +311,8 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   yoke_stream* native_ = nullptr;
   bool is_native_ = false;
   std::mutex issue_mutex_;
-  std::array<NativeEvent, 16> events_;
+  std::array<NativeEvent, 16> events_;  // in a ring, recorded in this order
+  std::size_t next_event_ = 0;
   bool cannot_record_ = false;  // event_record failed
   std::mutex native_mutex_;
   int native_users_ = 0;  // threads that use native_ without issue_mutex_; under native_mutex_
@@ -319,6 +329,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   std::uint64_t noted_ticket_ = 0;           // the same
   bool has_note_ = false;                    // for the worker
   RunningWork running_;
+  IssuedWork issued_work_;  // of a native stream
 };
 
 [[noreturn]] inline void refuse(const StreamState& state, ErrorCode code, const std::string& what,

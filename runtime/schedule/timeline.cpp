@@ -38,6 +38,7 @@ std::string milliseconds(std::chrono::nanoseconds time) {
 
 StreamState::StreamState(std::shared_ptr<Device> on, std::string called)
     : device(std::move(on)),
+      id(device->backend()->state().runtime->stream_count.fetch_add(1)),
       name(std::move(called)),
       wait_timeout(device->backend()->state().runtime->options.wait_timeout),
       workers_(workers_of(*device->backend()->state().runtime)) {
@@ -160,7 +161,7 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
     throw Error(ErrorCode::kDeadlineExceeded,
                 title(ticket) + ": work did not finish within " + milliseconds(timeout) + " (" +
                     std::to_string(ticket - std::min(ticket, completed_.load())) + " commands are pending" +
-                    activity() + "); wait longer, or abort the stream");
+                    activity_text() + "); wait longer, or abort the stream");
   }
 }
 

@@ -123,6 +123,9 @@ void StreamState::run(Command& command) noexcept {
     fail_as_lost(ticket);
   }
   if (command.kind == CommandKind::kCallback) {
+    if (is_inline) {
+      issued_work_.add(ticket, command.kind, {});
+    }
     if (is_inline && issue_callback(command)) {
       finish(ticket);
       return;
@@ -135,9 +138,14 @@ void StreamState::run(Command& command) noexcept {
   } else if (command.kind == CommandKind::kWait) {
     end_wait(command);
   } else if (!has_failed(ticket)) {
-    running_.begin(command.kind, command.kind == CommandKind::kLaunch
-                                     ? std::string_view(command.routine->entry().name)
-                                     : std::string_view(command.label.data()));
+    const std::string_view subject = command.kind == CommandKind::kLaunch ? command.routine->entry().name
+                                     : command.kind == CommandKind::kCollective
+                                         ? command.collective->tensor()
+                                         : std::string_view(command.label.data());
+    running_.begin(command.kind, subject);
+    if (is_native_) {
+      issued_work_.add(ticket, command.kind, subject);
+    }
     if (delay_us_ != 0 && !is_inline) {
       inject_delay(ticket);
     }

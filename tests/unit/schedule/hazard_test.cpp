@@ -2,6 +2,7 @@
 // tests/unit/schedule/hazard_test.cpp: several streams compute the same
 // results as one stream, independent of timing.
 #include "random_work.h"
+#include "schedule/hazards.h"
 
 namespace yoke::test {
 namespace {
@@ -21,6 +22,39 @@ TEST_P(HazardTest, FourStreamsOnSharedBuffersMatchSequentialExecution) {
   Rig rig(streams, options);
   rig.control->delay_us = streams == Streams::kNative ? 50 : 0;
   expect_sequential_results(rig, seed, 400);
+}
+
+// A command that fails, and is then complete, between the first look at it and the second.
+class FailingBetweenLooks {
+ public:
+  bool is_complete(std::uint64_t) const { return looks_++ > 0; }
+  bool has_failed(std::uint64_t) const { return looks_++ > 0; }
+
+ private:
+  mutable int looks_ = 0;
+};
+
+TEST(OutcomeTest, CommandThatFailsDuringTheLookHasNotSucceeded) {
+  EXPECT_FALSE(detail::outcome_of(FailingBetweenLooks(), 1).has_succeeded());
+}
+
+// The same with real streams: a writer fails while other streams queue commands that read what it wrote. None of them
+// may miss the failure, whenever it comes.
+TEST(OutcomeTest, NoReaderMissesAFailureThatComesWhileItIsQueued) {
+  Rig rig;
+  std::vector<std::uint8_t> seen(16);
+  for (int round = 0; round < 200; ++round) {
+    const auto writer = rig.stream();
+    const auto reader = rig.stream();
+    const BufferView buffer = rig.buffer(16);
+    rig.control->fail_after = 0;
+    fill<std::uint8_t>(*writer, buffer, 1);
+    std::this_thread::sleep_for(std::chrono::microseconds(round % 50));
+    EXPECT_ERROR(ErrorCode::kInternal, {
+      reader->to_host(seen.data(), buffer);
+      reader->wait();
+    });
+  }
 }
 
 class RangeTest : public testing::TestWithParam<Streams> {

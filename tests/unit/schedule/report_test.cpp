@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/report_test.cpp: lists of streams, waiting for all of a device, and what reports say about them.
+#include <algorithm>
+
 #include "rig.h"
 
 namespace yoke::test {
@@ -94,6 +96,31 @@ TEST(LiveStreams, AreListedPerDevice) {
   EXPECT_EQ(rig.stream()->name(), "test0:0/stream2");  // names are not used again
 }
 
+TEST(LiveStreams, HaveUniqueIds) {
+  Rig rig;
+  register_backend(rig.runtime, 1, Rig::make_control(Streams::kNative));
+  const auto twin = rig.backend->open_device(0);
+  std::vector<std::shared_ptr<Stream>> streams = {
+      rig.stream(), Stream::create(twin),
+      Stream::create(rig.runtime.backend("test1")->open_device(0), "mine"), rig.stream("mine")};
+  EXPECT_EQ(streams[0]->name(), streams[1]->name()) << "two handles of one device";
+  std::vector<std::uint64_t> stream_ids;
+  std::vector<std::uint64_t> device_ids;
+  for (const StreamReport& report : debug_info(rig.runtime)) {
+    stream_ids.push_back(report.stream_id);
+    device_ids.push_back(report.device_id);
+  }
+  EXPECT_THAT(stream_ids,
+              ElementsAre(streams[0]->id(), streams[1]->id(), streams[2]->id(), streams[3]->id()));
+  EXPECT_THAT(device_ids,
+              ElementsAre(rig.device->id(), twin->id(), streams[2]->device()->id(), rig.device->id()));
+  std::sort(stream_ids.begin(), stream_ids.end());
+  EXPECT_EQ(std::adjacent_find(stream_ids.begin(), stream_ids.end()), stream_ids.end());
+  const std::uint64_t last = stream_ids.back();
+  streams.clear();
+  EXPECT_GT(rig.stream()->id(), last) << "ids are not used again";
+}
+
 TEST(LiveStreams, AreWaitedForTogether) {
   RuntimeOptions options;
   options.injected_delay_us = 20000;
@@ -125,8 +152,12 @@ TEST(LiveStreams, AllAreWaitedForIfOneHasFailed) {
 
 // ---- reports ----
 
-TEST(DebugInfo, SaysWhatWaitsForWhat) {
-  Rig rig;
+class WaitingStreams : public testing::TestWithParam<Streams> {};
+INSTANTIATE_TEST_SUITE_P(Streams, WaitingStreams, testing::Values(Streams::kWorker, Streams::kNative),
+                         streams_name);
+
+TEST_P(WaitingStreams, AreReportedWithWhatTheyWaitFor) {
+  Rig rig(GetParam());
   const auto writer = rig.stream("writer");
   const auto reader = rig.stream("reader");
   const BufferView view = rig.buffer(16);
@@ -148,13 +179,14 @@ TEST(DebugInfo, SaysWhatWaitsForWhat) {
   const std::vector<StreamReport> all = debug_info(rig.runtime);
   ASSERT_EQ(all.size(), 2U);
   EXPECT_EQ(debug_table(all),
-            "stream  step  done  runs  waits for  error\n"
-            "writer  3     0/1   fill\n"
-            "reader        0/1   wait  writer #1\n");
-  EXPECT_THAT(debug_json(all),
-              HasSubstr("{\"stream\":\"reader\",\"device\":\"test0:0\",\"step\":-1,\"queued\":1,"
-                        "\"completed\":0,\"running\":\"wait\",\"waits_for\":\"writer\","
-                        "\"waits_for_command\":1,\"error\":\"\"}]"));
+            "id  stream  step  done  runs  waits for                 error\n"
+            "0   writer  3     0/1   fill\n"
+            "1   reader        0/1   wait  writer (id 0), command 1\n");
+  EXPECT_THAT(
+      debug_json(all),
+      HasSubstr("{\"stream_id\":1,\"device_id\":0,\"stream\":\"reader\",\"device\":\"test0:0\","
+                "\"step\":-1,\"queued\":1,\"completed\":0,\"running\":\"wait\","
+                "\"waits_for\":\"writer\",\"waits_for_id\":0,\"waits_for_command\":1,\"error\":\"\"}]"));
   EXPECT_THAT(error_of([&] { reader->wait(10ms); }),
               is_error(ErrorCode::kDeadlineExceeded,
                        "1 commands are pending; it waits for command 1 of stream 'writer', which runs fill"));
@@ -164,7 +196,7 @@ TEST(DebugInfo, SaysWhatWaitsForWhat) {
   sync_device(*rig.device);
   EXPECT_EQ(debug_info(*reader).waits_for, "");
   EXPECT_EQ(debug_info(*reader).completed, 1U);
-  EXPECT_EQ(debug_table({}), "stream  step  done  runs  waits for  error\n");
+  EXPECT_EQ(debug_table({}), "id  stream  step  done  runs  waits for  error\n");
   EXPECT_EQ(debug_json({}), "[]");
 }
 
@@ -191,17 +223,66 @@ TEST(DebugInfo, NamesTheRoutineAndTheError) {
               HasSubstr("\"error\":\"stream 'a \\\"b\\\"' was aborted\""));
 }
 
-TEST(DebugInfo, OfNativeStreamsCountsTheirCommands) {
+// The host knows what a device has completed only from events.
+TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
   Rig rig(Streams::kNative);
-  const auto stream = rig.stream("native");
-  for (int i = 0; i < 3; ++i) {
-    fill<std::uint8_t>(*stream, rig.buffer(16), 1);
+  Context context(rig.stream("native"));
+  set(context, "x", {1, 2});
+  const auto stream = context.stream();
+  const auto code = compile(
+      rig.device, "yoke.program 1\nprogram grow() {\n  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
+  const LinkedRoutine grow = context.link(code, "grow");
+  const BufferView other = rig.buffer(16);
+  const std::uint64_t before = debug_info(*stream).completed;
+  const auto running = [&] { return debug_info(*stream).running; };
+  rig.control->is_blocked = true;
+  grow.run();
+  EXPECT_EQ(running(), "launch of 'grow'");
+  fill<std::uint8_t>(*stream, other, 1);
+  EXPECT_EQ(running(), "launch of 'grow' or the command after it");
+  fill<std::uint8_t>(*stream, other, 1);
+  EXPECT_EQ(running(), "launch of 'grow' or one of the 2 commands after it");
+  EXPECT_THAT(
+      error_of([&] { stream->wait(10ms); }),
+      is_error(ErrorCode::kDeadlineExceeded,
+               "3 commands are pending; it runs launch of 'grow' or one of the 2 commands after it)"));
+  for (int i = 0; i < 50; ++i) {
+    grow.run();
   }
+  EXPECT_EQ(running(), "launch of 'grow' or one of the 2 commands after it")
+      << "the wait has recorded an event";
+  rig.control->is_blocked = false;
   stream->wait();
-  const StreamReport report = debug_info(*stream);
-  EXPECT_EQ(report.queued, 3U);
-  EXPECT_EQ(report.completed, 3U);
-  EXPECT_EQ(report.running, "");
+  EXPECT_EQ(running(), "");
+  EXPECT_EQ(debug_info(*stream).completed, before + 53);
+  rig.control->is_blocked = true;
+  for (int i = 0; i < 100; ++i) {
+    grow.run();
+  }
+  EXPECT_EQ(running(), "a command before launch of 'grow'") << "the oldest ones are no longer known";
+  stream->host_callback([](ErrorCode) {});
+  rig.control->is_blocked = false;
+  stream->wait();
+}
+
+TEST(DebugInfo, OfANativeStreamEndsAtAWaitForPendingWork) {
+  Rig rig(Streams::kNative);
+  const auto writer = rig.stream("writer");
+  const auto reader = rig.stream("reader");
+  const BufferView view = rig.buffer(16);
+  const BufferView copy = rig.buffer(16);
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*writer, view, 1);
+  fill<std::uint8_t>(*reader, copy, 2);
+  reader->copy(copy, view);
+  const StreamReport report = debug_info(*reader);
+  EXPECT_EQ(report.running, "fill") << "the copy cannot run yet";
+  EXPECT_EQ(report.waits_for, "writer");
+  EXPECT_EQ(report.waits_for_id, writer->id());
+  EXPECT_EQ(report.waits_for_command, 1U);
+  rig.control->is_blocked = false;
+  sync_device(*rig.device);
+  EXPECT_EQ(debug_info(*reader).waits_for, "");
 }
 
 }  // namespace

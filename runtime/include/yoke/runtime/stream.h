@@ -66,7 +66,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream& operator=(const Stream&) = delete;
 
   const std::shared_ptr<Device>& device() const;
-  // "cc:0/stream1", as in messages.
+  // Unique among all streams of a runtime, also those that no longer exist.
+  std::uint64_t id() const;
+  // "cc:0/stream1", as in messages. Another stream may have the same name.
   const std::string& name() const;
 
   // Copies dst.byte_count bytes. The host memory must stay valid until
@@ -132,13 +134,18 @@ void sync_device(const Device& device);
 
 // What a stream is doing, for messages and tools. Other threads may change it at any time.
 struct StreamReport {
+  std::uint64_t stream_id = 0;  // Stream::id()
+  std::uint64_t device_id = 0;  // Device::id()
   std::string stream;           // "cc:0/stream1"
   std::string device;           // "cc:0"
   std::int64_t step = -1;       // of the oldest pending work; -1: none, or unknown
   std::uint64_t queued = 0;     // commands so far
   std::uint64_t completed = 0;  // of these
-  std::string running;    // "launch of 'gradient'"; empty: idle, or queued at the device and thus unknown
-  std::string waits_for;  // the stream that the next command waits for; empty: none
+  // "launch of 'gradient'"; empty: idle. A device with streams reports only events, so there it may be "launch of
+  // 'gradient' or one of the 3 commands after it", or "an earlier command than launch of 'gradient'".
+  std::string running;
+  std::string waits_for;                // the stream that the next command waits for; empty: none
+  std::uint64_t waits_for_id = 0;       // the id of that stream
   std::uint64_t waits_for_command = 0;  // the number of the last command there that it waits for
   std::string error;                    // the stream's error; empty: it has not failed
 };
