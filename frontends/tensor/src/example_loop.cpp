@@ -3,9 +3,11 @@
 #include <yoke/example_loop.h>
 #include <yoke/mode.h>
 #include <yoke/ops.h>
+#include <yoke/program/text.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
+#include <map>
 
 #include "node.h"
 
@@ -52,7 +54,8 @@ Tensor scalar_loss(const Tensor& loss, std::uint64_t rows) {
   return loss && loss.rank() > 0 ? sum(loss) / static_cast<double>(rows) : loss;
 }
 
-// Predicts on the first device that training used.
+// Predicts on the first device that training used. Keeps the code for each number of rows, because the runtime does not
+// compile a text again while its code lives.
 std::function<std::vector<double>(const Tensor&)> inference(
     const DataParallelOptions& options, const std::function<Tensor(const Tensor&)>& model) {
   const std::string name = options.backend_name.substr(0, options.backend_name.find_first_of(":,"));
@@ -60,8 +63,15 @@ std::function<std::vector<double>(const Tensor&)> inference(
                           ? options.runtime->backend(name)->open_device(0, options.device_options)
                           : options.prior_contexts[0].stream()->device();
   const auto stream = Stream::create(device);
-  return [stream, model](const Tensor& rows) {
-    return forward_and_forget(stream, in_mode(model(rows), Mode::kEval));
+  const auto codes = std::make_shared<std::map<std::string, std::shared_ptr<const Code>>>();
+  return [stream, model, codes](const Tensor& rows) {
+    const Tensor value = in_mode(model(rows), Mode::kEval);
+    const std::string text = program::print(forward(value).program);
+    std::shared_ptr<const Code>& code = (*codes)[text];
+    if (code == nullptr) {
+      code = compile(stream->device(), text);
+    }
+    return forward_and_forget(stream, value);
   };
 }
 

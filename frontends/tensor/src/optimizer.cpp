@@ -315,10 +315,17 @@ std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const T
   detail::require(value, "sgd_one");
   detail::require(gradient, "sgd_one");
   detail::require(learning_rate, "sgd_one");
-  if (!value.is_leaf() || gradient.dims() != value.dims() || learning_rate.rank() != 0) {
-    detail::fail("sgd_one: the value " + detail::describe(value) + " must be a leaf, the gradient " +
-                 detail::describe(gradient) + " must have its shape, and the learning rate " +
-                 detail::describe(learning_rate) + " must be a scalar");
+  const auto is_updatable = [](const Tensor& leaf) {
+    return leaf.source() == Source::kParameter || leaf.source() == Source::kPlaceholder;
+  };
+  if (!is_updatable(value)) {
+    detail::fail("sgd_one: " + detail::describe(value) +
+                 " is not a parameter; pass the tensor of a Parameter, or a placeholder for it");
+  }
+  if (gradient.dims() != value.dims() || learning_rate.rank() != 0) {
+    detail::fail("sgd_one: the gradient " + detail::describe(gradient) + " must have the shape of " +
+                 detail::describe(value) + ", and the learning rate " + detail::describe(learning_rate) +
+                 " must be a scalar");
   }
   if (options.nesterov && options.momentum == 0) {
     detail::fail("sgd_one: nesterov requires a momentum greater than 0");
@@ -330,9 +337,9 @@ std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const T
   std::vector<Update> updates;
   if (options.momentum != 0) {
     detail::require(momentum_state, "sgd_one");
-    if (!momentum_state.is_leaf() || momentum_state.dims() != value.dims()) {
+    if (!is_updatable(momentum_state) || momentum_state.dims() != value.dims()) {
       detail::fail("sgd_one: the momentum " + detail::describe(momentum_state) +
-                   " must be a leaf with the shape of " + detail::describe(value));
+                   " must be a parameter or placeholder with the shape of " + detail::describe(value));
     }
     const Tensor momentum = options.momentum * momentum_state + delta;
     updates.push_back({momentum_state, momentum});

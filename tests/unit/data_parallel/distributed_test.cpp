@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 #include <yoke/all_reduce.h>
 #include <yoke/program/text.h>
+#include <yoke/runtime/passes.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <unordered_set>
 
@@ -108,6 +111,84 @@ TEST(DistributedGroupTest, ReducesAParameterWhenAllMembersHaveSubmittedIt) {
       EXPECT_EQ(read(of.contexts[2], "gradient/layer.bias"),
                 (std::vector<float>{4 * share, 8 * share, 12 * share}));
     }
+  }
+}
+
+// Cut where the first of two gradients is final. That gradient is reduced and read before the rest of the backward pass
+// is queued.
+TEST(DistributedGroupTest, ReducesAGradientBeforeTheBackwardPassEnds) {
+  Members of(2);
+  const Parameter first("first", {4, 3}, Initializer::zeros());
+  const Parameter last("last", {3, 2}, Initializer::zeros());
+  const std::vector<Parameter> parameters = {first, last};
+  for (const Parameter& parameter : parameters) {
+    const std::vector<float> values = some_numbers(parameter.tensor().element_count(), 1);
+    parameter.set_values(std::as_bytes(std::span(values)));
+  }
+  DistributedGroup group({Reduction::kSum}, of.contexts);
+  group.register_sync_parameters(parameters);
+  std::vector<std::vector<LinkedRoutine>> parts(2);
+  std::vector<std::vector<double>> expected(2);
+  std::size_t early = 0;  // the parameter whose gradient is final first
+  for (std::uint32_t k = 0; k < 2; ++k) {
+    const Tensor x = tensor(some_numbers(20, 3 + k), {5, 4});
+    const Tensor half = tensor(std::vector<float>(10, 0.5F), {5, 2});
+    const Tensor loss = mse(matmul(tanh(matmul(x, first.tensor())), last.tensor()), half, Reduce::kSum);
+    const std::vector<Tensor> slopes = gradients(loss, {first.tensor(), last.tensor()});
+    for (std::size_t i = 0; i < 2; ++i) {
+      const std::vector<double> own = forward_and_forget(of.contexts[k].stream(), slopes[i]);
+      expected[i].resize(own.size());
+      std::transform(own.begin(), own.end(), expected[i].begin(), expected[i].begin(), std::plus<>());
+    }
+    const GradUpdate update = grad_update(loss);
+    ASSERT_TRUE(update.params[0].is(first) && update.params[1].is(last));
+    const auto names = distributed_names(update, update.lowered);
+    allocate_missing(of.contexts[k], update.lowered, names);
+    all_host_to_device(of.contexts[k], update.lowered);
+    const program::Program& program = update.lowered.program;
+    const std::vector<std::uint32_t> arguments = program.arguments();
+    const std::vector<std::uint32_t> used = passes::used_until(program);
+    std::vector<std::uint32_t> final_after(2);
+    for (std::size_t a = 0; a < arguments.size(); ++a) {
+      for (std::size_t i = 0; i < 2; ++i) {
+        if (program.tensors[arguments[a]].name == "gradient_" + std::to_string(i)) {
+          final_after[i] = used[a];
+        }
+      }
+    }
+    early = final_after[0] < final_after[1] ? 0 : 1;
+    ASSERT_LT(final_after[early], final_after[1 - early]) << program::print(program);
+    const passes::Cut cut = passes::cut(program, std::vector<std::uint32_t>{final_after[early]});
+    ASSERT_EQ(cut.parts.size(), 2U);
+    for (const passes::Cut::Carried& carried : cut.carried) {
+      of.contexts[k].allocate(carried.tensor.name,
+                              {static_cast<std::int32_t>(carried.tensor.type), carried.tensor.dims});
+    }
+    for (const program::Program& part : cut.parts) {
+      std::map<std::string, std::string> own;
+      for (const std::uint32_t argument : part.arguments()) {
+        if (const auto found = names.find(part.tensors[argument].name); found != names.end()) {
+          own.insert(*found);
+        }
+      }
+      parts[k].push_back(of.contexts[k].link(compile(of.device, program::print(part)), part.name, own));
+    }
+  }
+  const auto run_part = [&](std::size_t part, std::size_t parameter) {
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      parts[k][part].run();
+      group.submit_gradient_sync(k, DistributedParamId::of(parameters[parameter]));
+    }
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const std::vector<float> sum = read(of.contexts[k], "gradient/" + parameters[parameter].name());
+      // 5 rows and up to 4 products each, in another order
+      EXPECT_THAT(sum, ::testing::Pointwise(::testing::FloatNear(1e-4F), expected[parameter]));
+    }
+  };
+  for (int step = 0; step < 2; ++step) {
+    run_part(0, early);  // the second part of this step is not queued yet
+    run_part(1, 1 - early);
+    group.sync_collective();
   }
 }
 

@@ -275,7 +275,13 @@ TEST(ExampleLoop, PredictsOnNewValues) {
                                               {weight + bias, 10 * weight + bias, 100 * weight + bias}));
   const float zero = 0;
   parameters[0].set_values(std::as_bytes(std::span(&zero, 1)));
+  const std::uint64_t compiled = compile_count(*loop.options.runtime);
   EXPECT_EQ(result.infer_callback(rows)[2], static_cast<double>(bias));
+  EXPECT_EQ(compile_count(*loop.options.runtime), compiled) << "it was compiled for three rows";
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(result.infer_callback(tensor<float>({4}, {1, 1}))[0], static_cast<double>(bias));
+    EXPECT_EQ(compile_count(*loop.options.runtime), compiled + 1);
+  }
 }
 
 TEST(ExampleLoop, SumsLossesThatAreNotScalars) {

@@ -10,14 +10,14 @@
 #include <sstream>
 
 namespace yoke::testing {
-namespace {
 
-std::uint64_t test_seed() {
+// Static rather than in an anonymous namespace, because check_gradients() is in none.
+static std::uint64_t test_seed() {
   const char* given = std::getenv("YOKE_TEST_SEED");
   return given != nullptr ? std::strtoull(given, nullptr, 10) : 20261121;
 }
 
-std::vector<Dims> random_shapes(const std::string& text, std::mt19937_64& random) {
+static std::vector<Dims> random_shapes(const std::string& text, std::mt19937_64& random) {
   std::uniform_int_distribution<std::uint64_t> extent(1, 4);
   std::vector<std::uint64_t> extents(4);
   std::generate(extents.begin(), extents.end(), [&] { return extent(random); });
@@ -35,8 +35,8 @@ std::vector<Dims> random_shapes(const std::string& text, std::mt19937_64& random
 }
 
 // The values of input number `input` differ from those of other inputs.
-std::vector<double> distinct_values(std::uint64_t count, double low, double high, std::mt19937_64& random,
-                                    std::size_t input = 0) {
+static std::vector<double> distinct_values(std::uint64_t count, double low, double high,
+                                           std::mt19937_64& random, std::size_t input = 0) {
   std::vector<double> values(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     values[i] = low + (high - low) * (static_cast<double>(i) + 0.31 + 0.17 * static_cast<double>(input)) /
@@ -47,8 +47,8 @@ std::vector<double> distinct_values(std::uint64_t count, double low, double high
   return values;
 }
 
-std::map<std::string, Bytes> evaluate(const Lowered& lowered, Inputs inputs,
-                                      const std::vector<std::vector<double>>& values) {
+static std::map<std::string, Bytes> evaluate(const Lowered& lowered, Inputs inputs,
+                                             const std::vector<std::vector<double>>& values) {
   Leaves leaves;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     leaves.bind(inputs[i], values[i]);
@@ -56,7 +56,7 @@ std::map<std::string, Bytes> evaluate(const Lowered& lowered, Inputs inputs,
   return run(lowered, leaves, {{"row", 1}});
 }
 
-void check(const Case& one, std::mt19937_64& random) {
+static void check(const Case& one, std::mt19937_64& random) {
   std::vector<Tensor> inputs;
   std::vector<std::vector<double>> values;
   for (const Dims& dims : random_shapes(one.shapes, random)) {
@@ -94,8 +94,6 @@ void check(const Case& one, std::mt19937_64& random) {
     }
   }
 }
-
-}  // namespace
 
 void PrintTo(const Case& one, std::ostream* out) {
   *out << one.name;

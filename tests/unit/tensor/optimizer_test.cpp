@@ -229,7 +229,21 @@ TEST(SgdTest, LearningRateCanDependOnTheStep) {
 TEST(SgdTest, InvalidArgumentsAreErrors) {
   const Tensor w = placeholder("w", Type::kF32, {3});
   EXPECT_THROW(sgd_one(w, placeholder("g", Type::kF32, {2}), {}, 0.1, {}), Error);
-  EXPECT_THROW(sgd_one(w * 1.5, w, {}, 0.1, {}), Error);
+  const Tensor literal = tensor<float>({1, 2, 3}, {3});
+  for (const Tensor& other : {w * 1.5, literal, Tensor(0.5F), scalar("rate", 0.5).tensor()}) {
+    EXPECT_THAT(
+        test::error_of([&] { (void)sgd_one(other, other, {}, 0.1, {}); }),
+        test::is_error(ErrorCode::kInvalidArgument,
+                       "is not a parameter; pass the tensor of a Parameter, or a placeholder for it"));
+  }
+  for (const Tensor& other : {w * 1.5, literal}) {
+    EXPECT_THAT(
+        test::error_of([&] {
+          (void)sgd_one(w, w, other, 0.1, Sgd{0.9, 0, false});
+        }),
+        test::is_error(ErrorCode::kInvalidArgument, "must be a parameter or placeholder with the shape of"));
+  }
+  EXPECT_EQ(sgd_one(Parameter("p", {3}, Initializer::zeros()).tensor(), w, {}, 0.1, {}).size(), 1U);
   EXPECT_THROW(sgd_one(w, w, {}, 0.1, Sgd{0.9, 0, false}), Error) << "momentum without a state";
   EXPECT_THROW(sgd_one(w, w, {}, 0.1, Sgd{0, 0, true}), Error) << "Nesterov without momentum";
   EXPECT_THROW(sgd_one(w, w, {}, w, {}), Error) << "a learning rate that is not a scalar";

@@ -44,7 +44,7 @@ struct ExampleResult {
   Tensor outputs;
   Tensor model_result;  // the model in evaluation mode, applied to a placeholder "infer" of one row
   // The model's outputs for rows of inputs, host data [n, ...], with the current values of its parameters. It compiles
-  // the model for each number of rows, so it is meant for a few predictions, such as for a plot.
+  // the model once for each number of rows, and copies the parameters to the device in each call. Not thread-safe.
   std::function<std::vector<double>(const Tensor& rows)> infer_callback;
   // In the order of the run.
   std::vector<double> batch_losses;    // per step
