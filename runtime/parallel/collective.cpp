@@ -172,6 +172,22 @@ void CodeCache::forget(const Device& device) {
   std::erase_if(codes_, [&](const auto& entry) { return entry.first.first == &device; });
 }
 
+namespace {
+
+// By the first stream: it waits for the others, and then they wait for it.
+void run_barrier(std::span<const std::shared_ptr<Stream>> streams) {
+  Stream& first = *streams[0];
+  for (const auto& stream : streams.subspan(1)) {
+    first.wait_for(stream->record());
+  }
+  const Event all = first.record();
+  for (const auto& stream : streams.subspan(1)) {
+    stream->wait_for(all);
+  }
+}
+
+}  // namespace
+
 void LinkedCollective::run() const {
   for (const auto& step : steps_) {
     if (const auto* transfer = std::get_if<Transfer>(&step)) {
@@ -180,9 +196,20 @@ void LinkedCollective::run() const {
       routine->run();
     } else if (const auto* stream = std::get_if<std::shared_ptr<Stream>>(&step)) {
       (*stream)->record();
+    } else if (const auto* streams = std::get_if<std::vector<std::shared_ptr<Stream>>>(&step)) {
+      run_barrier(*streams);
     } else {
       std::get<std::shared_ptr<const detail::CollectiveCall>>(step)->run();
     }
+  }
+}
+
+void LinkedCollective::add_barrier(std::vector<std::shared_ptr<Stream>> streams) {
+  if (std::find(streams.begin(), streams.end(), nullptr) != streams.end()) {
+    throw Error(ErrorCode::kInvalidArgument, "barrier: a stream is null");
+  }
+  if (streams.size() > 1) {
+    steps_.emplace_back(std::move(streams));
   }
 }
 
@@ -338,6 +365,16 @@ LinkedCollective Collectives::broadcast(std::string_view node, Range range) {
   for (std::uint32_t k = 1; k < size(); ++k) {
     copy(all, k, 0, node, slice);
   }
+  return all;
+}
+
+LinkedCollective Collectives::barrier() const {
+  LinkedCollective all;
+  std::vector<std::shared_ptr<Stream>> streams;
+  for (const Context& member : members_) {
+    streams.push_back(member.stream());
+  }
+  all.add_barrier(std::move(streams));
   return all;
 }
 

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <optional>
+#include <thread>
 
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
@@ -64,6 +67,58 @@ TEST(Collectives, SumManyShardsInTheOrderOfTheStrategy) {
     contexts[0].to_host("g", std::as_writable_bytes(std::span(merged)));
     stream->wait();
     EXPECT_EQ(merged, expected_sum(values, strategy)) << merge_strategy_name(strategy);
+  }
+}
+
+// Each member in turn is held up; the work of all members after the barrier waits for it.
+TEST(Collectives, ABarrierWaitsForTheWorkOfAllMembers) {
+  const auto device = test_runtime()->backend(backend_name())->open_device(0);
+  std::vector<Context> contexts;
+  for (int k = 0; k < 3; ++k) {
+    contexts.emplace_back(Stream::create(device));
+  }
+  const LinkedCollective barrier = Collectives::create(MergeStrategy::kOwner, contexts)->barrier();
+  for (Context& late : contexts) {
+    std::atomic<bool> is_released = false;
+    std::atomic<int> finished = 0;
+    late.stream()->host_callback([&](ErrorCode) {
+      while (!is_released) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+    barrier.run();
+    for (Context& member : contexts) {
+      member.stream()->host_callback([&](ErrorCode) { ++finished; });
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_EQ(finished, 0);
+    is_released = true;
+    for (Context& member : contexts) {
+      member.stream()->wait();
+    }
+    EXPECT_EQ(finished, 3);
+  }
+}
+
+TEST(Collectives, ABarrierPassesAFailureOn) {
+  const auto device = test_runtime()->backend(backend_name())->open_device(0);
+  std::vector<Context> contexts;
+  for (int k = 0; k < 3; ++k) {
+    contexts.emplace_back(Stream::create(device, "member " + std::to_string(k)));
+  }
+  const LinkedCollective barrier = Collectives::create(MergeStrategy::kOwner, contexts)->barrier();
+  std::atomic<bool> is_queued = false;
+  contexts[1].stream()->host_callback([&](ErrorCode) {
+    while (!is_queued) {
+      std::this_thread::yield();
+    }
+    throw 1;
+  });
+  barrier.run();
+  is_queued = true;
+  for (Context& member : contexts) {
+    EXPECT_THAT(test::error_of([&] { member.stream()->wait(); }),
+                test::is_error(ErrorCode::kUnknown, "member 1", "a host callback threw an exception"));
   }
 }
 

@@ -171,6 +171,7 @@ TEST(RuntimeArguments, Streams) {
   EXPECT_TRUE(stream->is_idle());
   sync_device(*rig.device);
   EXPECT_EQ(debug_info(*stream).stream, stream->name());
+  EXPECT_EQ(debug_info(*stream).stream_id, stream->id());
   EXPECT_EQ(debug_info(Runtime()).size(), 0U);
   EXPECT_FALSE(debug_table({}).empty());
   EXPECT_EQ(debug_json({}), "[]");
@@ -461,6 +462,10 @@ TEST(RuntimeArguments, Collectives) {
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{0, 1000}));
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{1, 0}));
   EXPECT_TRUE(group->reduce("x").is_empty());
+  LinkedCollective barrier = group->barrier();
+  barrier.add_barrier({});
+  EXPECT_TRUE(barrier.is_empty());
+  EXPECT_ERROR(kInvalid, barrier.add_barrier({contexts[0].stream(), nullptr}));
   EXPECT_ERROR(kInvalid, (void)placement_by_name(""));
   CodeCache codes;
   EXPECT_ERROR(kInvalid, (void)codes.get(nullptr, ""));

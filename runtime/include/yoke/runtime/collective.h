@@ -112,11 +112,14 @@ class LinkedCollective {
   void add(LinkedCollective other);
   // run() records an event at this point: streams that wait for earlier work do not wait for later work.
   void add(std::shared_ptr<Stream> stream) { steps_.emplace_back(std::move(stream)); }
+  // See Collectives::barrier. Throws Error kInvalidArgument if a stream is null.
+  void add_barrier(std::vector<std::shared_ptr<Stream>> streams);
   bool is_empty() const { return steps_.empty(); }
 
  private:
-  std::vector<std::variant<Transfer, LinkedRoutine, std::shared_ptr<Stream>,
-                           std::shared_ptr<const detail::CollectiveCall>>>
+  std::vector<
+      std::variant<Transfer, LinkedRoutine, std::shared_ptr<Stream>,
+                   std::shared_ptr<const detail::CollectiveCall>, std::vector<std::shared_ptr<Stream>>>>
       steps_;
 };
 
@@ -158,6 +161,9 @@ class Collectives {
   LinkedCollective gather(std::string_view node, Range range = {});
   // Every member gets the owner's elements. Members that share the owner's memory are left out.
   virtual LinkedCollective broadcast(std::string_view node, Range range = {});
+  // Work that is queued afterwards on any member's stream waits for all work that was queued before on every member's
+  // stream, and fails if that work failed. The host does not wait.
+  LinkedCollective barrier() const;
 
   MergeStrategy strategy() const { return strategy_; }
   std::span<const Context> members() const { return members_; }
