@@ -5,7 +5,11 @@
 
 namespace yoke::test {
 
-std::string plugin_folder() { return YOKE_TEST_PLUGIN_DIR; }
-std::string source_folder() { return YOKE_TEST_SOURCE_DIR; }
+std::string plugin_folder() {
+  return YOKE_TEST_PLUGIN_DIR;
+}
+std::string source_folder() {
+  return YOKE_TEST_SOURCE_DIR;
+}
 
 }  // namespace yoke::test
