@@ -160,7 +160,7 @@ std::pair<std::uint64_t, std::uint64_t> fallback_bytes(const MemoryCase& one) {
                        [&](std::int64_t) { return rows(30); }},
                   loss_of, body);
   } else {
-    data_parallel(options, rows(kRows).inputs, rows(kRows).targets, loss_of, body);
+    data_parallel(options, rows(kRows)["inputs"], rows(kRows)["targets"], loss_of, body);
   }
   return {announced, used};
 }
