@@ -302,11 +302,24 @@ void StreamState::refresh_native() noexcept {
   if (!is_native_ || is_complete(last_ticket())) {
     return;
   }
-  const NativeUse use(*this);
-  if (use.stream() == nullptr) {
+  if (const NativeUse use(*this); use.stream() != nullptr) {
+    const std::lock_guard lock(issue_mutex_);
+    query_native(use.stream());
+  }
+}
+
+void StreamState::try_refresh_native() noexcept {
+  if (!is_native_ || is_complete(last_ticket())) {
     return;
   }
-  const std::lock_guard lock(issue_mutex_);
+  const NativeUse use(*this);
+  const std::unique_lock lock(issue_mutex_, std::try_to_lock);
+  if (use.stream() != nullptr && lock.owns_lock()) {
+    query_native(use.stream());
+  }
+}
+
+void StreamState::query_native(yoke_stream* stream) noexcept {
   const std::uint64_t issued = issued_.load();
   Status status;
   if (const NativeEvent* failed = query_events()) {  // the wait does not block, and returns the error
@@ -316,12 +329,12 @@ void StreamState::refresh_native() noexcept {
     raise_to(completed_, failed->ticket);
   }
   std::int32_t state = YOKE_STATE_PENDING;
-  const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, use.stream(), &state);
+  const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, stream, &state);
   if (code != YOKE_STATUS_OK) {
     native_failed(code, status);  // the work may still be running; a wait determines when it is complete
   } else if (state != YOKE_STATE_PENDING) {
     if (state == YOKE_STATE_FAILED) {
-      native_failed(attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), std::uint64_t{0}),
+      native_failed(attempt<&yoke_stream_api::stream_wait>(backend(), status, stream, std::uint64_t{0}),
                     status);
     }
     raise_to(completed_, issued);

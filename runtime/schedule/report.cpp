@@ -92,8 +92,8 @@ StreamState::Activity StreamState::native_activity() {
   Activity now;
   const std::uint64_t first = completed_.load() + 1;
   std::uint64_t last = issued_.load();
-  {
-    const std::lock_guard lock(issue_mutex_);
+  // Another thread may be in a call of the driver that never returns.
+  if (const std::unique_lock lock(issue_mutex_, std::try_to_lock); lock.owns_lock()) {
     for (const NativeEvent& event : events_) {
       if (event.event != nullptr && event.ticket >= first) {
         last = std::min(last, event.ticket);
@@ -106,7 +106,7 @@ StreamState::Activity StreamState::native_activity() {
     if (awaited == nullptr) {
       continue;  // it was closed, so its work is done
     }
-    awaited->refresh_native();
+    awaited->try_refresh_native();
     if (!awaited->is_complete(wait.awaited_ticket)) {
       now.awaited = std::move(awaited);
       now.awaited_ticket = wait.awaited_ticket;
@@ -135,7 +135,7 @@ StreamState::Activity StreamState::activity() {
 }
 
 StreamReport StreamState::report() {
-  refresh();
+  try_refresh_native();
   StreamReport report;
   report.stream_id = id;
   report.device_id = device->id();

@@ -66,7 +66,9 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   bool has_failed() const noexcept { return failed_from_.load() != kNever; }
   std::uint64_t last_ticket() const noexcept { return reserved_.load(); }
   // Updates the progress of a native stream; refresh() also detects failed members of its groups.
+  // try_refresh_native() does nothing while another thread queues, because a driver's call may never return.
   void refresh_native() noexcept;
+  void try_refresh_native() noexcept;
   void refresh() noexcept;
   // Waits until the ticket is complete, failed or not. Returns false at the deadline.
   bool wait_complete(std::uint64_t ticket, Clock::time_point deadline) noexcept;
@@ -246,6 +248,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   bool wait_on_device(const Dependency& dependency, std::uint64_t ticket);
   NativeEvent* event_for(std::uint64_t ticket);
   bool wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept;
+  void query_native(yoke_stream* stream) noexcept;  // with issue_mutex_ locked
   const NativeEvent* query_events() noexcept;
   // `order`: of the first event that has failed; 0: unknown.
   void native_failed(std::int32_t code, const class Status& status, std::uint64_t order = 0) noexcept;

@@ -4,10 +4,12 @@
 
 #include <yoke/ops.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "rewrite.h"
 
@@ -24,6 +26,14 @@ const double kSmallestScale = std::ldexp(1, -100);
 
 constexpr double kLargestNumber = std::numeric_limits<double>::max();
 
+// In f32 for f16, which cannot hold the inverse of a large scale.
+Tensor unscaled_gradient(const Tensor& gradient, const Tensor& inverse) {
+  const Type type = gradient.type();
+  const Type wide = type == Type::kF64 ? type : Type::kF32;
+  const Tensor product = (type == wide ? gradient : cast(gradient, wide)) * cast(inverse, wide);
+  return type == wide ? product : cast(product, type);
+}
+
 }  // namespace
 
 Tensor scale_leaf(const char* name) {
@@ -36,7 +46,7 @@ Tensor scale_element(const Tensor& vector, ScaleElement element) {
 
 Tensor scaled_term(const OptimizerRule& rule, const Tensor& gradient, const Tensor& vector) {
   const Tensor inverse = 1.0 / scale_element(vector, kScale);
-  const Tensor unscaled = gradient * cast(inverse, gradient.type());
+  const Tensor unscaled = unscaled_gradient(gradient, inverse);
   const Tensor fault = cast(unscaled - unscaled, Type::kF64);  // 0 or NaN
   return rule.term ? cast(rule.term(unscaled), Type::kF64) + fault : fault;
 }
@@ -58,20 +68,32 @@ std::vector<Update> scaled_update(const Optimizer& optimizer, const UpdateOperan
   const Tensor& vector = operands.number;
   const Tensor inverse = scale_element(vector, kInverseScale);
   const Type type = operands.value.type();
-  const Tensor rate = placeholder("rate", type, {});  // so that the schedule's steps are not replaced
+  // Stand-ins, so that steps are replaced only in what the optimizer computes: the schedule of the rate and the loss
+  // also count skipped steps.
+  const Tensor rate = placeholder("rate", type, {});
+  const Tensor slope = placeholder("slope", type, operands.value.dims());
+  const Tensor number = placeholder("number", Type::kF64, {});
   UpdateOperands unscaled = operands;
-  unscaled.gradient = operands.gradient * cast(inverse, type);
+  unscaled.gradient = slope;
   unscaled.learning_rate = rate;
-  unscaled.number = optimizer.rule().term ? scale_element(vector, kNumberOfRule) : Tensor();
+  unscaled.number = optimizer.rule().term ? number : Tensor();
   std::vector<Update> updates = optimizer.update(unscaled);
   std::vector<Tensor> values;
   for (const Update& update : updates) {
     values.push_back(update.value);
   }
   const Tensor steps = symbol_value(step_symbol()) - cast(scale_element(vector, kSkippedSteps), Type::kI64);
+  const std::array<std::pair<Tensor, Tensor>, 3> stand_ins = {
+      {{rate, cast(operands.learning_rate, type)},
+       {slope, unscaled_gradient(operands.gradient, inverse)},
+       {number, scale_element(vector, kNumberOfRule)}}};
   values = rewrite(values, [&](const Node& node, const std::vector<Tensor>&) {
-    const bool is_step = node.kind == Kind::kSymbol && node.symbol == step_symbol();
-    return is_step ? steps : &node == rate.node().get() ? cast(operands.learning_rate, type) : Tensor();
+    if (node.kind == Kind::kSymbol && node.symbol == step_symbol()) {
+      return steps;
+    }
+    const auto found = std::find_if(stand_ins.begin(), stand_ins.end(),
+                                    [&](const auto& pair) { return pair.first.node().get() == &node; });
+    return found == stand_ins.end() ? Tensor() : found->second;
   });
   for (std::size_t i = 0; i < updates.size(); ++i) {
     updates[i].value = where(inverse > 0.0, values[i], updates[i].leaf);

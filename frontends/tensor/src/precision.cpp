@@ -91,6 +91,44 @@ class Narrowing {
   std::unordered_map<const Node*, std::pair<Tensor, Tensor>> narrowed_;  // the tensor, and its rounded form
 };
 
+// Computes sums of products in f32 whose results were rounded and then cast to f32.
+class Widening {
+ public:
+  Tensor operator()(const Tensor& gradient) {
+    auto& known = widened_[gradient.node().get()];
+    if (!known.second) {
+      known = {gradient, widened(gradient)};
+    }
+    return known.second;
+  }
+
+ private:
+  Tensor widened(const Tensor& gradient) {
+    const Node& node = *gradient.node();
+    if (node.kind == Kind::kMap && node.op == program::Op::kAdd) {
+      const Tensor a = (*this)(node.args[0]);
+      const Tensor b = (*this)(node.args[1]);
+      return a.is(node.args[0]) && b.is(node.args[1]) ? gradient : a + b;
+    }
+    if (node.type == Type::kF32) {
+      return is_widening(node, Type::kBF16) || is_widening(node, Type::kF16) ? (*this)(node.args[0])
+                                                                             : gradient;
+    }
+    const bool is_sum_of_rounds = node.kind == Kind::kSummed;
+    if (!is_sum_of_products(node) && !is_rearrangement(node) && !is_sum_of_rounds) {
+      return cast(gradient, Type::kF32);
+    }
+    auto copy = retyped_copy(node, Type::kF32);
+    if (!is_sum_of_products(node)) {
+      Tensor& summed = is_sum_of_rounds ? copy->args.back() : copy->args[0];
+      summed = (*this)(summed);
+    }
+    return finish(std::move(copy));
+  }
+
+  std::unordered_map<const Node*, std::pair<Tensor, Tensor>> widened_;  // the tensor, and its f32 form
+};
+
 }  // namespace
 
 std::vector<Tensor> in_precision(std::span<const Tensor> values, Type type) {
@@ -109,27 +147,13 @@ std::vector<Tensor> in_precision(std::span<const Tensor> values, Type type) {
   });
 }
 
-Tensor widened(const Tensor& gradient) {
-  const Node& node = *gradient.node();
-  const bool is_wide = node.type == Type::kF32;
-  if (node.kind == Kind::kMap && node.op == program::Op::kAdd) {
-    const Tensor a = widened(node.args[0]);
-    const Tensor b = widened(node.args[1]);
-    return a.is(node.args[0]) && b.is(node.args[1]) ? gradient : a + b;
+void widen(std::vector<Tensor>& gradients) {
+  Widening widened;
+  for (Tensor& gradient : gradients) {
+    if (gradient.type() == Type::kF32) {
+      gradient = widened(gradient);
+    }
   }
-  if (is_wide) {
-    return is_widening(node, Type::kBF16) || is_widening(node, Type::kF16) ? widened(node.args[0]) : gradient;
-  }
-  const bool is_sum_of_rounds = node.kind == Kind::kSummed;
-  if (!is_sum_of_products(node) && !is_rearrangement(node) && !is_sum_of_rounds) {
-    return cast(gradient, Type::kF32);
-  }
-  auto copy = retyped_copy(node, Type::kF32);
-  if (!is_sum_of_products(node)) {
-    Tensor& summed = is_sum_of_rounds ? copy->args.back() : copy->args[0];
-    summed = widened(summed);
-  }
-  return finish(std::move(copy));
 }
 
 }  // namespace detail

@@ -20,7 +20,7 @@ std::vector<Tensor> rewrite(std::span<const Tensor> values, const RewriteRule& r
 // Computes sums of products of f32 tensors, such as products of matrices and convolutions, in `type`, one of 16 bits:
 // rounds their operands and their results, and converts the results to f32, in which everything else is computed.
 std::vector<Tensor> in_precision(std::span<const Tensor> values, Type type);
-// A gradient of such values, in f32. Sums of products that only contribute to it are not rounded first.
-Tensor widened(const Tensor& gradient);
+// Changes gradients of such values: sums of products that only contribute to an f32 gradient are not rounded first.
+void widen(std::vector<Tensor>& gradients);
 
 }  // namespace yoke::detail

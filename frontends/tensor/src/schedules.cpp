@@ -226,8 +226,12 @@ void ReduceOnPlateau::set_state(std::string_view text) {
   const auto best = number("best", -std::numeric_limits<double>::infinity());
   const auto bad_count = number("bad", std::int64_t{0});
   const auto cooldown_left = number("cooldown", std::int64_t{0});
-  observation_count_ = number("observations", std::int64_t{0});
+  const auto observation_count = number("observations", std::int64_t{0});
+  if (!std::isfinite(rate)) {
+    refuse("the state of plateau is out of range: '" + std::string(text) + "'");
+  }
   rate_.set(rate);
+  observation_count_ = observation_count;
   best_ = best;
   bad_count_ = bad_count;
   cooldown_left_ = cooldown_left;

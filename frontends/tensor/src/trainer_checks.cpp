@@ -159,6 +159,12 @@ void Trainer::Impl::check_arguments() {
     fail("data_parallel: precision is " + std::to_string(static_cast<int>(options.precision)) +
          "; use kF32, kBF16 or kF16");
   }
+  if (options.precision == Precision::kF16 && options.wire != Wire::kFull) {
+    fail(
+        "data_parallel: precision f16 scales gradients, and the wire format bf16 keeps their rounding "
+        "errors; use "
+        "precision bf16 or the wire format full");
+  }
   if (options.reduction != Reduction::kMean && options.reduction != Reduction::kSum) {
     fail("data_parallel: reduction is " + std::to_string(static_cast<int>(options.reduction)) +
          "; choose Reduction::kMean or kSum");

@@ -104,6 +104,22 @@ namespace {
 constexpr const char* kTailLossTotal = "loss_total_of_last_batch";
 constexpr const char* kTailLossWeight = "loss_weight_of_last_batch";
 
+// A parameter that only metrics use would get gradients of zero, and weight decay.
+void require_use_by_loss(const std::vector<Parameter>& used, const InMode& graph) {
+  std::vector<Tensor> roots = {graph.values[0]};
+  for (const Update& update : graph.updates) {
+    roots.insert(roots.end(), {update.leaf, update.value});
+  }
+  const std::vector<Parameter> of_loss = parameters_of(roots);
+  for (const Parameter& parameter : used) {
+    if (std::none_of(of_loss.begin(), of_loss.end(),
+                     [&](const Parameter& known) { return known.is(parameter); })) {
+      fail("data_parallel: only metrics use the parameter '" + parameter.name() +
+           "'; the loss must use it too, or make it a literal");
+    }
+  }
+}
+
 }  // namespace
 
 InMode Trainer::Impl::in_precision(InMode graph) const {
@@ -144,6 +160,7 @@ LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, co
     roots.insert(roots.end(), {update.leaf, update.value});
   }
   const std::vector<Parameter> used = parameters_of(roots);
+  require_use_by_loss(used, graph);
   if (parameters.empty()) {
     parameters = used;
   }
@@ -170,7 +187,7 @@ LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, co
   }
   std::vector<Tensor> slopes = gradients(weighted, leaves);
   if (options.precision != Precision::kF32) {
-    std::transform(slopes.begin(), slopes.end(), slopes.begin(), detail::widened);
+    detail::widen(slopes);
   }
   LossGraph made{loss, {}, {}, graph.updates};
   for (std::size_t i = 0; i < returned.metrics.size(); ++i) {
@@ -309,9 +326,10 @@ void Trainer::Impl::check_names() const {
   };
   for (const Field& field : data.fields()) {
     const bool is_output = field.name.starts_with("gradient_") || field.name.starts_with("metric_");
-    if (field.name.empty() || is_output || is_reserved(field.name) || !names.insert(field.name).second) {
+    const bool has_slash = field.name.find('/') != std::string::npos;  // as the trainer's own tensors have
+    if (field.name.empty() || is_output || has_slash || !names.insert(field.name).second) {
       fail("data_parallel: the name '" + field.name +
-           "' of a field is reserved, empty or used twice; choose another name");
+           "' of a field is reserved, empty or used twice, or contains '/'; choose another name");
     }
   }
   for (const Parameter& parameter : parameters) {

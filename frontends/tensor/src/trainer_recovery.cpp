@@ -96,8 +96,9 @@ void Trainer::Impl::settle() {
   const auto type = variants[0].graph.loss.type();
   const std::size_t size = program::byte_size(type);
   const std::size_t losses_size = now.active * size;
-  const auto memory =
-      std::make_shared<std::vector<std::byte>>(losses_size + now.active * metrics().size() * sizeof(double));
+  const std::size_t metrics_size = now.active * metrics().size() * sizeof(double);
+  const std::size_t scale_size = is_scaled() ? scale_bytes.size() : 0;
+  const auto memory = std::make_shared<std::vector<std::byte>>(losses_size + metrics_size + scale_size);
   std::optional<Error> failure;
   try {
     for (std::size_t s = 0; s < now.active; ++s) {
@@ -108,6 +109,9 @@ void Trainer::Impl::settle() {
                                          std::span(*memory).subspan(offset, sizeof(double)));
       }
     }
+    if (is_scaled()) {
+      contexts[0].to_host(StepPlan::kNumber, std::span(*memory).last(scale_size));
+    }
   } catch (const Error& error) {
     failure = error;
   }
@@ -117,7 +121,8 @@ void Trainer::Impl::settle() {
   }
   const auto all = std::span<const std::byte>(*memory);
   const std::vector<double> each = detail::numbers_of(type, all.first(losses_size));
-  const std::vector<double> of_metrics = detail::numbers_of(Type::kF64, all.subspan(losses_size));
+  const std::vector<double> of_metrics =
+      detail::numbers_of(Type::kF64, all.subspan(losses_size, metrics_size));
   const auto combined = [&](const std::vector<double>& weights) {
     double sum = 0;
     for (std::size_t s = 0; s < std::min(weights.size(), each.size()); ++s) {
@@ -148,7 +153,7 @@ void Trainer::Impl::settle() {
     losses.metrics[i / now.active] += share == 0 ? 0 : share * of_metrics[i];
   }
   if (is_scaled()) {
-    scale_bytes = detail::read_now(contexts[0], StepPlan::kNumber);
+    scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());
   }
   kept_batches.erase(step_number);
   *whole_set = step_plan.set();

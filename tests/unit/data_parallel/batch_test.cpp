@@ -227,11 +227,20 @@ TEST(NamedFields, WrongOnesAreErrors) {
               is_invalid("the name 'x' of a field is reserved, empty or used twice"));
   EXPECT_THAT(error_with({{"x", x}, {"loss", x}}, loss),
               is_invalid("the name 'loss' of a field is reserved"));
+  EXPECT_THAT(error_with({{"x", x}, {"momentum/w", x}}, loss), is_invalid("or contains '/'"));
   EXPECT_THAT(error_with({{"x", x}, {"w", x}}, loss), is_invalid("two tensors are named 'w'"));
   EXPECT_THAT(error_with({{"z", x}}, loss),
               is_error(ErrorCode::kNotFound, "the batch has no field 'x'; it has z"));
   EXPECT_THAT(error_with({{"x", x}}, [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); }),
               is_error(ErrorCode::kNotFound, "the batch has no field 'inputs'; it has x"));
+}
+
+TEST(NamedFields, TheResultOfBodyIsReturned) {
+  const Parameter w("w", {}, Initializer::constant(1));
+  const int result = data_parallel(
+      options_for(1, 0.1F), {{"x", tensor(some_numbers(4, 1), {4})}},
+      [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); }, [](Trainer&) { return 3; });
+  EXPECT_EQ(result, 3);
 }
 
 TEST(Metrics, WrongOnesAreErrors) {
@@ -258,6 +267,11 @@ TEST(Metrics, WrongOnesAreErrors) {
                 return std::vector<Field>{{"m", mean(x)}, {"m", mean(x)}};
               }),
               is_invalid("the metric 'm' twice, or without a name"));
+  const Parameter teacher("teacher", {}, Initializer::constant(1));
+  EXPECT_THAT(error_with([&](const Tensor& x) {
+                return std::vector<Field>{{"m", mean(x * teacher.tensor())}};
+              }),
+              is_invalid("only metrics use the parameter 'teacher'"));
   EXPECT_THAT(error_with([](const Tensor& x) {  // the shards have 3 and 2 rows
                 return std::vector<Field>{{x.dims()[0] == 3 ? "m" : "n", mean(x)}};
               }),

@@ -330,6 +330,51 @@ TEST(LossScaling, HandWrittenLoopsSeeScaledGradients) {
   }
 }
 
+// The optimizer does not count skipped steps, but the loss does, on any number of shards.
+TEST(LossScaling, LossesThatUseTheStepAreAlikeOnAllNumbersOfShards) {
+  std::vector<Result> runs;
+  for (const std::int64_t shards : {1, 2}) {
+    Overflowing problem;
+    DataParallelOptions options = options_for(shards, 0.05F);
+    options.precision = Precision::kF16;
+    options.reduction = Reduction::kSum;
+    options.optimizer = Adam{};
+    const LossOf loss_of = [&](const Tensor& x, const Tensor& y) {
+      return problem.loss_of()(x, y) * (cast(symbol_value(step_symbol()), Type::kF32) + 1.0F);
+    };
+    runs.push_back(train(options, problem.x, problem.y, loss_of, 7));
+    EXPECT_GT(runs.back().scale.skipped_steps, 0);
+    EXPECT_LT(runs.back().scale.skipped_steps, 7);
+  }
+  EXPECT_EQ(runs[0].scale.skipped_steps, runs[1].scale.skipped_steps);
+  for (std::size_t i = 0; i < runs[0].values.size(); ++i) {
+    EXPECT_NEAR(runs[0].values[i], runs[1].values[i], 1e-3);
+  }
+}
+
+// A parameter of another type than f32 keeps its type.
+TEST_P(PrecisionOnShards, ParametersOfOtherTypesAreTrained) {
+  for (const Precision precision : {Precision::kBF16, Precision::kF16}) {
+    const Parameter narrow("narrow", {9}, Initializer::constant(1), Type::kF16);
+    const Parameter wide("wide", {9}, Initializer::constant(1), Type::kF64);
+    const Parameter plain("plain", {9, 4}, Initializer::constant(0.5));
+    DataParallelOptions options = options_for(GetParam(), 0.125F);
+    options.precision = precision;
+    const auto loss_of = [&](const Tensor& x, const Tensor&) {
+      const Tensor of_plain = mean(matmul(x, plain.tensor()));
+      return of_plain + mean(cast(narrow.tensor(), Type::kF32)) + cast(mean(wide.tensor()), Type::kF32);
+    };
+    data_parallel(options, tensor(std::vector<float>(24 * 9, 1), {24, 9}), classes(24, 3), loss_of,
+                  [&](Trainer& trainer) {
+                    trainer.step();
+                    EXPECT_EQ(trainer.loss_scale().skipped_steps, 0);
+                    EXPECT_NEAR(trainer.read_values(narrow.tensor())[0], 1 - 0.125 / 9, 1e-3);
+                    EXPECT_NEAR(trainer.read_values(wide.tensor())[0], 1 - 0.125 / 9, 1e-6);
+                    EXPECT_NEAR(trainer.read_values(plain.tensor())[0], 0.5 - 0.125 / 4, 1e-3);
+                  });
+  }
+}
+
 TEST(LossScaling, OtherPrecisionsHaveNone) {
   Overflowing problem;
   for (const Precision precision : {Precision::kF32, Precision::kBF16}) {
@@ -366,6 +411,11 @@ TEST(LossScaling, WrongStatesAndValuesAreErrors) {
     EXPECT_THAT(error_of([&] { trainer.swap_averages(); }),
                 is_error(ErrorCode::kFailedPrecondition, "all 1 steps were skipped"));
   });
+  options.wire = Wire::kBf16;
+  EXPECT_THAT(
+      error_of([&] { data_parallel(options, problem.x, problem.y, problem.loss_of(), [](Trainer&) {}); }),
+      is_error(ErrorCode::kInvalidArgument, "use precision bf16 or the wire format full"));
+  options.wire = Wire::kFull;
   options.precision = static_cast<Precision>(9);
   EXPECT_THAT(
       error_of([&] { data_parallel(options, problem.x, problem.y, problem.loss_of(), [](Trainer&) {}); }),

@@ -24,7 +24,7 @@
 
 namespace yoke {
 
-// The state of dynamic loss scaling; see Precision::kF16. With other precisions, as below.
+// The state of dynamic loss scaling; see Precision::kF16. With other precisions, it has the default values.
 struct LossScale {
   double scale = 1;                // of the next step's loss
   std::int64_t clean_steps = 0;    // since the scale changed
@@ -115,10 +115,9 @@ class Trainer {
   // returns false.
   bool run_epoch(const std::function<bool(std::int64_t step_in_epoch)>& after_step = {});
 
-  // The functions that make up step(), for hand-written loops. With Precision::kF16, gradients are multiplied by the
-  // loss scale until update(). Call them in this order. Error
-  // kFailedPrecondition: grad_sync() or update() without launch_gradients() after the latest step() or update();
-  // options.on_device_lost is kRedistribute.
+  // The functions that make up step(), for hand-written loops. Call them in this order. With Precision::kF16, gradients
+  // are multiplied by the loss scale until update(). Error kFailedPrecondition: grad_sync() or update()
+  // without launch_gradients() after the latest step() or update(); options.on_device_lost is kRedistribute.
   void launch_gradients();  // loss and gradients on every shard
   void grad_sync();         // merges the gradients on the owner; optional, update() merges if needed
   void update();            // updates the parameters on all shards
@@ -156,8 +155,8 @@ class Trainer {
   // Waits for the latest step.
   LossScale loss_scale();
 
-  // A metric that loss_of returned, of the latest step: its mean over the rows of all shards, whatever the reduction.
-  // Errors: kNotFound lists the metrics; kFailedPrecondition: no step has run.
+  // A metric that loss_of returned in the latest step: its mean over the rows of all shards, with any reduction.
+  // Errors: kNotFound: there is no such metric; the message lists the metrics; kFailedPrecondition: no step has run.
   double metric_value(std::string_view name);
 
   // The first step, counted from 0, whose loss was infinite or NaN on any shard. Empty: every loss was
@@ -214,10 +213,10 @@ class Trainer {
     return evaluation(Batch(inputs, targets), metrics_of, batch_rows);
   }
 
-  // The outputs of a model, such as the one that is trained, for each row of `data`, or of `inputs`: host data, whose
-  // first axis is the rows. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows at
-  // a time; the model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host data,
-  // or the model returns a tensor with another number of rows.
+  // The outputs of a model, such as the one that is trained, for each row of `data` or `inputs`, which are host data
+  // with the rows along axis 0. Computed on the owner from the current parameters, in Mode::kEval, on `batch_rows` rows
+  // at a time; the model is compiled once for each number of rows. Error kInvalidArgument: the inputs are not host
+  // data, or the model returns a tensor with another number of rows.
   Tensor predict(const std::function<Tensor(const Batch& batch)>& model, const Batch& data,
                  std::int64_t batch_rows = 1000);
   Tensor predict(const std::function<Tensor(const Tensor& inputs)>& model, const Tensor& inputs,
@@ -246,9 +245,9 @@ class Trainer {
 
 // Sets up a training run, calls `body` with it, and copies the trained parameters back into the model.
 //
-// `data` has literals with the same number of rows along axis 0; their names must not be those of parameters. `loss_of`
-// builds the loss of one batch, a floating-point scalar, and any metrics. It is called several times, because shards may
-// get different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
+// The fields of `data` are literals with the same number of rows along axis 0; no parameter may have their names.
+// `loss_of` builds the loss of one batch, a floating-point scalar, and any metrics. It is called several times, because
+// shards may get different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
 // thread, after everything has been compiled, linked and uploaded.
 //
 // Errors: an invalid argument is reported before anything is allocated
@@ -263,7 +262,7 @@ void data_parallel(const DataParallelOptions& options, const Feed& feed, const L
 // The same functions for a `body` that returns a value: they return that value.
 template <class Data>
 inline constexpr bool kIsTrainingData = std::is_same_v<Data, Batch> || std::is_same_v<Data, Feed>;
-template <class Data, class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
+template <class Data = Batch, class Body, class Result = std::invoke_result_t<Body&, Trainer&>>
 requires(!std::is_void_v<Result> && kIsTrainingData<Data>) Result
     data_parallel(const DataParallelOptions& options, const Data& data, const LossOf& loss_of, Body body) {
   std::optional<Result> result;
@@ -272,7 +271,7 @@ requires(!std::is_void_v<Result> && kIsTrainingData<Data>) Result
   return *std::move(result);
 }
 
-// With the fields "inputs" and "targets".
+// The same for a Batch of the fields "inputs" and "targets".
 template <class Body = std::function<void(Trainer&)>>
 auto data_parallel(const DataParallelOptions& options, const Tensor& inputs, const Tensor& targets,
                    const LossOf& loss_of, Body body) {

@@ -50,15 +50,15 @@ const char* on_device_lost_name(OnDeviceLost on_device_lost);
 // Throws Error kInvalidArgument, which lists the names.
 OnDeviceLost on_device_lost_by_name(std::string_view name);
 
-// What contractions and convolutions of f32 tensors compute with, as torch.amp.autocast does.
+// The types that contractions and convolutions of f32 tensors use, as with torch.amp.autocast.
 enum class Precision {
   kF32,
   kBF16,  // bf16 operands and results, sums in f32
-  // f16 operands and results, sums in f32, and dynamic loss scaling, as torch.amp.GradScaler does it: the loss is
-  // multiplied by a scale, at first 65536. Merged gradients are divided by it before they are clipped. A step whose
-  // merged gradients, or whose norm to clip by, are not finite is skipped on all shards: it changes no parameter and no
-  // optimizer state, only running states, and the scale is halved. After 2000 steps without this, the scale is doubled.
-  // Where the optimizer counts steps, skipped ones do not count. The host waits for nothing.
+  // f16 operands and results, sums in f32, and dynamic loss scaling, as in torch.amp.GradScaler: the loss is multiplied
+  // by a scale, at first 65536, and merged gradients are divided by it before they are clipped. If the merged gradients
+  // or the norm for clipping are not finite, all shards skip the step and halve the scale: running states change, but
+  // parameters and optimizer states do not. After 2000 steps without a skipped one, the scale is doubled. Optimizers do
+  // not count skipped steps. The host does not wait.
   kF16
 };
 // "f32", "bf16", "f16"; "unknown" for another number.
@@ -90,8 +90,8 @@ struct DataParallelOptions {
   // rates, and Scalars (yoke::scalar), whose new values apply from the next launch on. It may not use parameters.
   Tensor learning_rate = {};
   // For training. Parameters, their gradients, optimizer states, elementwise operations, norms, softmax and losses are
-  // f32 with every precision; so are evaluations and predictions. Tensors of other types than f32 are computed as they
-  // are.
+  // f32 with every precision; so are evaluations and predictions. Tensors of other types than f32 keep
+  // their types.
   Precision precision = Precision::kF32;
   // Symbols that loss_of or learning_rate use. They form an odometer that advances once per step, the last
   // binding fastest, and wraps around at the end. A binding named "step" counts steps instead.
@@ -144,8 +144,8 @@ struct DataParallelOptions {
   // in parts. Reproducible runs merge after the last micro-batch. Does not change the bits. Off by default on CPUs,
   // where merging takes cores from computing.
   Overlap overlap = Overlap::kAuto;
-  // How f32 gradients are sent between shards. Not with `reproducible`, because the rounding error of a sum depends on
-  // the number of shards.
+  // How f32 gradients are sent between shards. kFull with `reproducible`, because the rounding error of a sum depends on
+  // the number of shards, and with kF16.
   Wire wire = Wire::kFull;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.
