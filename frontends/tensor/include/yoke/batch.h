@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/include/yoke/batch.h: named tensors with the rows of a data set or a batch, and losses of them.
+// frontends/tensor/include/yoke/batch.h: the named tensors of a data set or a batch, and losses computed from them.
 #pragma once
 
 #include <yoke/runtime/context.h>
@@ -22,8 +22,8 @@ struct Field {
   Tensor tensor;
 };
 
-// Fields with the same number of rows along axis 0. Host data or, in the functions that data_parallel() calls, the rows
-// of a shard.
+// Fields with the same number of rows along axis 0: host data, or the rows of a shard in functions that data_parallel()
+// calls.
 class Batch {
  public:
   Batch() = default;
@@ -31,11 +31,11 @@ class Batch {
   Batch(std::initializer_list<Field> fields) : fields_(fields) {}
   explicit Batch(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
-  // Error kNotFound lists the fields.
+  // Error kNotFound: there is no such field; the message lists the fields.
   Tensor operator[](std::string_view name) const;
   const std::vector<Field>& fields() const& { return fields_; }
-  std::vector<Field> fields() && { return std::move(fields_); }  // for loops over those of a temporary
-  std::uint64_t row_count() const;  // of the first field; 0 if there is none, or if it has no axis
+  std::vector<Field> fields() && { return std::move(fields_); }  // for loops over the fields of a temporary
+  std::uint64_t row_count() const;  // of the first field; 0 if there are no fields or it has no axes
 
  private:
   std::vector<Field> fields_;
@@ -65,8 +65,8 @@ struct Feed {
   std::function<Batch(std::int64_t number)> next;
 };
 
-// What loss_of returns: a floating-point scalar, and scalars to watch, such as an accuracy: the means over the rows of
-// the batch that loss_of is given. Trainer::metric_value() reads them.
+// What loss_of returns: a floating-point scalar, and optionally metrics, such as an accuracy. A metric is a scalar: a
+// mean over the rows that loss_of is given. Trainer::metric_value() reads it.
 struct Loss {
   Loss(Tensor value) : loss(std::move(value)) {}  // NOLINT(google-explicit-constructor): without metrics
   Loss(Tensor value, std::vector<Field> watched) : loss(std::move(value)), metrics(std::move(watched)) {}
@@ -75,7 +75,7 @@ struct Loss {
   std::vector<Field> metrics;  // with distinct names
 };
 
-// A function of a Batch or, for the fields "inputs" and "targets", of these two tensors.
+// A function of a Batch, or of two tensors, which are the fields "inputs" and "targets".
 template <class Result>
 class BatchFunction {
   template <class F>

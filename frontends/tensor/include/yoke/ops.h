@@ -31,8 +31,8 @@ using Axes = std::vector<int>;  // for reductions, empty means all axes
 //              shift_left(x, count) shift_right(x, count)
 //   3 operands fma(a, b, c) = a * b + c, where(condition, a, b), random_bits(seed, stream, counter)
 // equal is not operator==, which containers would use. Integer division truncates; x / 0 and x % 0 are 0.
-// pow(x, 2) is x * x. minimum and maximum are NaN if an operand is; where the operands are equal, the gradient goes to the
-// first. The gradient of abs at 0 is 0, and so are those of sign, floor, ceil, round and trunc everywhere.
+// pow(x, 2) is x * x. minimum and maximum are NaN if an operand is; where the operands are equal, the gradient goes to
+// the first. The gradient of abs at 0 is 0, and so are those of sign, floor, ceil, round and trunc everywhere.
 #define YOKE_DECLARE_1(function) Tensor function(const Tensor& x);
 #define YOKE_DECLARE_2(function) Tensor function(const Tensor& a, const Tensor& b);
 #define YOKE_DECLARE_3(function) Tensor function(const Tensor& a, const Tensor& b, const Tensor& c);
@@ -69,12 +69,12 @@ Tensor argmin(const Tensor& x, int axis = -1, bool keep_dims = false);
 //     separates operands. A specification with `=>` or `;` is in this notation.
 // Indices that are missing in the result are summed over. An index that occurs twice in an operand selects
 // its diagonal. `...` stands for any further axes, aligned at the last one and broadcast.
-// In the notation of words, an axis of an operand may also be a sum of two indices, such as 2*o+k or o+3*k: its
-// windows, of which o is the number and k the element, with a stride and a dilation. A convolution:
+// In the notation of words, an axis of an operand may also be a sum of two indices, such as 2*o+k (stride 2) or o+3*k
+// (dilation 3): o selects a window of the axis, and k an element of the window. A convolution:
 //   einsum("b 2*o+k c; k c d => b o d", x, w)
-// The size of one of the two must be known from other axes; the other is the largest that fits. 2*o=+k pads the axis
-// with zeros, half before and half after it, so that o is the number of strides in it, as XLA's SAME; 2*o<+k is 2*o+k.
-// 2*o alone is every second element, and a number is one element.
+// The size of one of the two indices must be known from other axes; the other gets the largest size that fits. 2*o=+k
+// pads the axis with zeros, half before and half after it, so that the size of o is the number of strides in the axis,
+// as XLA's SAME does; 2*o<+k is the same as 2*o+k. 2*o alone selects every second element, and a number one element.
 // einsum takes up to 12 operands and multiplies them in pairs, in the order with the fewest multiplications.
 Tensor einsum(std::string_view spec, const std::vector<Tensor>& operands);
 template <std::convertible_to<Tensor>... Tensors>

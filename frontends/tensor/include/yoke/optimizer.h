@@ -191,8 +191,8 @@ Optimizer optimizer_by_name(std::string_view name);
 // The updates of one parameter and of its momentum by stochastic gradient descent. `gradient` and `momentum_state`
 // have the shape of `value`; `momentum_state` starts at 0 and may be empty if momentum is 0. `learning_rate` is a
 // scalar expression.
-// Error kInvalidArgument: `value` or `momentum_state` is neither the tensor of a Parameter nor a placeholder, which
-// stands for parameters in a program; shapes differ; or nesterov is set without momentum.
+// Error kInvalidArgument: `value` or `momentum_state` is neither the tensor of a Parameter nor a placeholder (which
+// stands for parameters in a program); shapes differ; or nesterov is set without momentum.
 std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const Tensor& momentum_state,
                             const Tensor& learning_rate, const Sgd& options);
 

@@ -11,9 +11,9 @@
 namespace yoke {
 
 // Selects the random numbers of a draw. There is no hidden state: a draw is a function of the seed
-// symbol, the stream, the element number and, with every_step, the step symbol. With by_row, of run_seed_symbol()
-// instead of the seed symbol, and of the row's number in the batch, which a Trainer sets: so the numbers of a row do not
-// depend on the number of shards, or of micro-batches.
+// symbol, the stream, the element number and, with every_step, the step symbol. With by_row, run_seed_symbol() replaces
+// the seed symbol, and rows are counted from batch_row_symbol(), so the numbers of a row do not depend on the number of
+// shards or micro-batches.
 struct RandomKey {
   // Draws with equal streams have equal numbers. If empty, lower() assigns streams from 2^32 up, in order of
   // creation: two draws of one program differ, and a graph that is built again has the same numbers.

@@ -43,33 +43,32 @@ Tensor learning_rate(const Schedule& schedule);
 
 // The options of PyTorch's ReduceLROnPlateau, with its defaults. min_lr is in the unit of the rate.
 struct PlateauOptions {
-  double factor = 0.1;         // the new rate divided by the old one; from 0, less than 1
-  std::int64_t patience = 10;  // observations without improvement before the rate is reduced
-  double threshold =
-      1e-4;  // the loss has improved if it is less than best * (1 - threshold); from 0, at most 1
-  std::int64_t cooldown = 0;  // observations after a reduction that do not count
-  double min_lr = 0;          // the rate is never reduced below this
+  double factor = 0.1;         // the new rate divided by the old one; at least 0, less than 1
+  std::int64_t patience = 10;  // after more observations than this without improvement, the rate is reduced
+  double threshold = 1e-4;     // a loss less than best * (1 - threshold) is an improvement; from 0 to 1
+  std::int64_t cooldown = 0;   // observations after a reduction that do not count
+  double min_lr = 0;           // the rate is never reduced below this
 };
 
-// Parses "plateau" or "plateau:factor=0.5,patience=3". Empty: the text names another schedule. Error kInvalidArgument
-// says what is wrong.
+// Parses "plateau" or "plateau:factor=0.5,patience=3". Empty: the text names another schedule. Error kInvalidArgument:
+// an option is unknown, malformed or out of range.
 std::optional<PlateauOptions> parse_plateau(std::string_view text);
 
-// Reduces a learning rate that the host sets when a loss has stopped improving. Use rate.tensor() as
-// DataParallelOptions::learning_rate, and call observe() after each evaluation; the new rate applies from the next step
-// on and compiles nothing. As in PyTorch, a reduction by less than 1e-8 is not made. Not thread-safe.
+// Reduces a learning rate when a loss has stopped improving. Use rate.tensor() as DataParallelOptions::learning_rate,
+// and call observe() after each evaluation. The new rate applies from the next step on; nothing is compiled again. As
+// in PyTorch, the rate stays as it is if it would fall by at most 1e-8. Not thread-safe.
 class ReduceOnPlateau {
  public:
   // Errors: kInvalidArgument: an option is out of range; kFailedPrecondition: the rate is an empty Scalar.
   explicit ReduceOnPlateau(const Scalar& rate, const PlateauOptions& options = {});
 
-  // A loss that is nan has not improved. Returns whether the rate was reduced.
+  // NaN is not an improvement. Returns whether the rate was reduced.
   bool observe(double loss);
   std::int64_t observation_count() const { return observation_count_; }
 
-  // All that later calls of observe() depend on, with the rate, as one line of text for the notes of a checkpoint.
+  // All that later calls of observe() depend on, including the rate, as one line of text for the notes of a checkpoint.
   std::string state() const;
-  // Goes on from such a text. Error kInvalidArgument: the text is not one; nothing is changed.
+  // Continues from the result of state(). Error kInvalidArgument: the text is not a valid state; nothing is changed.
   void set_state(std::string_view text);
 
  private:

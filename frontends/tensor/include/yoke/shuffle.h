@@ -28,8 +28,8 @@ class Permutation {
   std::array<std::uint64_t, kRounds> keys_;
 };
 
-// Batches of `data`, literals with the same number of rows, each epoch in the order of a
-// Permutation whose number is that of the epoch. So the order depends neither on the number of shards nor on where a
+// Batches of `data`, whose fields are literals with the same number of rows, in each epoch in the order of a
+// Permutation whose number is that of the epoch. The order depends neither on the number of shards nor on where a
 // run began. `batch_size` is that of the options; 0: all rows. Error kInvalidArgument: the rows differ, or there are
 // none.
 Feed shuffled(const Batch& data, std::int64_t batch_size, std::int64_t seed);

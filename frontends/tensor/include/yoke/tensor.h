@@ -157,8 +157,8 @@ Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count);
 // another Symbol named "step", that one and its range take precedence.
 const Symbol& seed_symbol();
 const Symbol& step_symbol();
-// Also set by the trainer: options.base_seed, and the number of a shard's first row, or of its micro-batch's, in the
-// batch. Range: [0, 2^62) and [0, 2^29).
+// The trainer also sets these: to options.base_seed, range [0, 2^62), and to the number in the batch of the first row
+// of the shard or of its micro-batch, range [0, 2^29).
 const Symbol& run_seed_symbol();
 const Symbol& batch_row_symbol();
 

@@ -161,8 +161,8 @@ class Collectives {
   LinkedCollective gather(std::string_view node, Range range = {});
   // Every member gets the owner's elements. Members that share the owner's memory are left out.
   virtual LinkedCollective broadcast(std::string_view node, Range range = {});
-  // Work that is queued afterwards on any member's stream waits for all work that was queued before on every member's
-  // stream, and fails if that work failed. The host does not wait.
+  // Work queued on any member's stream after the barrier waits for the work queued before it on all members' streams,
+  // and fails if that work failed. The host does not wait.
   LinkedCollective barrier() const;
 
   MergeStrategy strategy() const { return strategy_; }

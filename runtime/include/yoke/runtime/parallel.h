@@ -116,8 +116,8 @@ struct StepOptions {
   bool has_number = false;
   // Each update gets one whole parameter, with the padding after it, which is zero. Not with kSharded.
   bool whole_parameters = false;
-  // With has_number, at least 1. More than one: the "number" is a vector of so many f64, the tensor
-  // StepPlan::kNumber of every shard that computes gradients, which keeps its values between steps. allocate() makes
+  // At least 1. If greater, which needs has_number, the "number" is a vector of this many f64: the tensor
+  // StepPlan::kNumber of every shard that computes gradients. It keeps its values between steps. allocate() allocates
   // it, and the caller fills it. StepNumber::measure and combine may read its old values.
   std::uint32_t number_count = 1;
 };

@@ -66,7 +66,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream& operator=(const Stream&) = delete;
 
   const std::shared_ptr<Device>& device() const;
-  // Unique among all streams of a runtime, also those that no longer exist.
+  // Unique among all streams of a runtime, including destroyed ones.
   std::uint64_t id() const;
   // "cc:0/stream1", as in messages. Another stream may have the same name.
   const std::string& name() const;
@@ -141,8 +141,8 @@ struct StreamReport {
   std::int64_t step = -1;       // of the oldest pending work; -1: none, or unknown
   std::uint64_t queued = 0;     // commands so far
   std::uint64_t completed = 0;  // of these
-  // "launch of 'gradient'"; empty: idle. A device with streams reports only events, so there it may be "launch of
-  // 'gradient' or one of the 3 commands after it", or "an earlier command than launch of 'gradient'".
+  // "launch of 'gradient'"; empty: idle. A device with native streams reports only events, so for it the text may be
+  // "launch of 'gradient' or one of the 3 commands after it", or "a command before launch of 'gradient'".
   std::string running;
   std::string waits_for;                // the stream that the next command waits for; empty: none
   std::uint64_t waits_for_id = 0;       // the id of that stream
