@@ -208,10 +208,11 @@ function(yoke_join_sources target)
   set_target_properties(${target} PROPERTIES SOURCES "${others}")
 endfunction()
 
-# yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...]): adds a GoogleTest program; ctest
-# runs each of its tests separately, with sanitizers a quarter of them at a time.
+# yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...] [SEPARATE]): adds a GoogleTest
+# program; ctest runs each of its tests in a process of its own, with sanitizers and without SEPARATE a quarter of them
+# in one.
 function(yoke_add_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(arg "SEPARATE" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   find_package(GTest REQUIRED)
   include(GoogleTest)
   add_executable(${name} ${arg_SOURCES})
@@ -237,7 +238,7 @@ function(yoke_add_test name)
   if(arg_ENVIRONMENT)
     list(APPEND properties ENVIRONMENT "${arg_ENVIRONMENT}")
   endif()
-  if(NOT YOKE_SANITIZE)
+  if(arg_SEPARATE OR NOT YOKE_SANITIZE)
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. PROPERTIES ${properties})
     return()
   endif()

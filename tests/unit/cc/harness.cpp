@@ -228,4 +228,8 @@ void expect_same_bits(const conformance::Case& one, const std::vector<std::int64
       << program::print(one.program) << "\nin tiles of " << tile_bytes << " bytes, " << threads << " threads";
 }
 
+bool has_panels() {
+  return best_kernels().panel != nullptr;
+}
+
 }  // namespace yoke::cc::test

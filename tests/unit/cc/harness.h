@@ -102,4 +102,7 @@ class Launchable {
 
 double ulp_distance(program::Type type, double x, double y);
 
+// Whether this machine has kernels for products in panels; without them, oneDNN computes these products.
+bool has_panels();
+
 }  // namespace yoke::cc::test

@@ -16,11 +16,6 @@ namespace {
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// With other kernels, oneDNN computes these products.
-bool has_panels() {
-  return best_kernels().panel != nullptr;
-}
-
 constexpr char kUpdate[] = "update of the preceding product";
 
 std::string dims(const std::string& indices, int m, int n, int k) {

@@ -258,6 +258,9 @@ std::string linear_layer(int rows) {
 TEST(RegionTest, LargeWeightsArePackedOncePerThread) {
   EXPECT_FALSE(has_note(*compile(read(linear_layer(600)), 1), "tile by tile"));
   EXPECT_TRUE(has_note(*compile(read(linear_layer(600)), 3), "tile by tile in a region of 3 tiles"));
+  if (!has_panels()) {
+    return;  // oneDNN chooses the order of a sum by the shape of each piece
+  }
   for (const int threads : {2, 3}) {
     expect_same_bits(case_of(linear_layer(500)), {}, CompileOptions{}.tile_bytes, threads);
   }
