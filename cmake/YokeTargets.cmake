@@ -209,8 +209,8 @@ function(yoke_join_sources target)
 endfunction()
 
 # yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...] [SEPARATE]): adds a GoogleTest
-# program; ctest runs each of its tests in a process of its own, with sanitizers and without SEPARATE a quarter of them
-# in one.
+# program; ctest runs each of its tests in a process of its own, with the address sanitizer and without SEPARATE a
+# quarter of them in one.
 function(yoke_add_test name)
   cmake_parse_arguments(arg "SEPARATE" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT" ${ARGN})
   find_package(GTest REQUIRED)
@@ -238,11 +238,11 @@ function(yoke_add_test name)
   if(arg_ENVIRONMENT)
     list(APPEND properties ENVIRONMENT "${arg_ENVIRONMENT}")
   endif()
-  if(arg_SEPARATE OR NOT YOKE_SANITIZE)
+  if(arg_SEPARATE OR NOT YOKE_SANITIZE STREQUAL "address")
     gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX ${name}. PROPERTIES ${properties})
     return()
   endif()
-  # A sanitizer takes longer to start a process than most tests take.
+  # With this sanitizer, a process takes longer to start and to end than most tests take.
   foreach(part 0 1 2 3)
     add_test(NAME ${name}.part_${part} COMMAND ${name} --gtest_brief=1)
     set_tests_properties(${name}.part_${part} PROPERTIES ${properties} TIMEOUT 1200)
