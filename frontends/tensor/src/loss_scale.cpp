@@ -78,11 +78,10 @@ std::vector<Update> scaled_update(const Optimizer& optimizer, const UpdateOperan
   unscaled.learning_rate = rate;
   unscaled.number = optimizer.rule().term ? number : Tensor();
   std::vector<Update> updates = optimizer.update(unscaled);
-  std::vector<Tensor> values;
-  for (const Update& update : updates) {
-    values.push_back(update.value);
-  }
-  const Tensor steps = symbol_value(step_symbol()) - cast(scale_element(vector, kSkippedSteps), Type::kI64);
+  std::vector<Tensor> values(updates.size());
+  std::transform(updates.begin(), updates.end(), values.begin(),
+                 [](const Update& update) { return update.value; });
+  Tensor steps = symbol_value(step_symbol()) - cast(scale_element(vector, kSkippedSteps), Type::kI64);
   const std::array<std::pair<Tensor, Tensor>, 3> stand_ins = {
       {{rate, cast(operands.learning_rate, type)},
        {slope, unscaled_gradient(operands.gradient, inverse)},

@@ -49,7 +49,7 @@ class Narrowing {
     if (known != narrowed_.end()) {
       return known->second.second;
     }
-    const Tensor made = rounded(x);
+    Tensor made = rounded(x);
     narrowed_[x.node().get()] = {x, made};
     return made;
   }
