@@ -100,7 +100,8 @@ Managed* share_memory(const ContextTensor& tensor, const char* call) {
   const auto type = std::find_if(std::begin(kDlpackTypes), std::end(kDlpackTypes),
                                  [&](const DlpackType& one) { return one.type == tensor.spec.type; });
   if (type == std::end(kDlpackTypes)) {
-    refuse_tensor(ErrorCode::kInvalidArgument, call, "there is no type " + std::to_string(tensor.spec.type));
+    refuse_tensor(ErrorCode::kInvalidArgument, call,
+                  "type " + std::to_string(tensor.spec.type) + " is unknown");
   }
   const BufferView& view = tensor.view;
   if (view.buffer == nullptr) {

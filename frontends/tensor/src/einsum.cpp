@@ -178,7 +178,7 @@ class TermViews {
     }
   }
 
-  // A sum with an index whose size is known. Returns false if there are no sums.
+  // A sum with an index whose size is known. Returns false without sums.
   bool expand_one() {
     const Term* unknown = nullptr;
     std::string origin;

@@ -259,7 +259,7 @@ TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
   for (int i = 0; i < 100; ++i) {
     grow.run();
   }
-  EXPECT_EQ(running(), "a command before launch of 'grow'") << "the oldest ones are no longer known";
+  EXPECT_EQ(running(), "a command before launch of 'grow'") << "the report keeps only the latest ones";
   stream->host_callback([](ErrorCode) {});
   rig.control->is_blocked = false;
   stream->wait();

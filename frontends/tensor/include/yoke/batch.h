@@ -31,11 +31,11 @@ class Batch {
   Batch(std::initializer_list<Field> fields) : fields_(fields) {}
   explicit Batch(std::vector<Field> fields) : fields_(std::move(fields)) {}
 
-  // Error kNotFound: there is no such field; the message lists the fields.
+  // Error kNotFound: the field does not exist; the message lists the fields.
   Tensor operator[](std::string_view name) const;
   const std::vector<Field>& fields() const& { return fields_; }
   std::vector<Field> fields() && { return std::move(fields_); }  // for loops over the fields of a temporary
-  std::uint64_t row_count() const;  // of the first field; 0 if there are no fields or it has no axes
+  std::uint64_t row_count() const;  // of the first field; 0 without fields or without axes
 
  private:
   std::vector<Field> fields_;

@@ -156,7 +156,7 @@ class Trainer {
   LossScale loss_scale();
 
   // A metric that loss_of returned in the latest step: its mean over the rows of all shards, with any reduction.
-  // Errors: kNotFound: there is no such metric; the message lists the metrics; kFailedPrecondition: no step has run.
+  // Errors: kNotFound: the metric does not exist; the message lists the metrics; kFailedPrecondition: no step has run.
   double metric_value(std::string_view name);
 
   // The first step, counted from 0, whose loss was infinite or NaN on any shard. Empty: every loss was
