@@ -118,7 +118,7 @@ struct TypedOptions {
   double weight_decay = -1;
 };
 
-void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
+void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("backend", &options.backend,
             "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
   line.integer("shards", &options.shards, {1, kMaxShards},
@@ -149,6 +149,9 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
             "change images at random in training: flip (left to right), crop:4 (move by up to 4 pixels), or "
             "flip,crop:4",
             "LIST");
+}
+
+void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text("model", &options.model,
             "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
             "images lenet or resnet18; for the characters of a text, --data FILE, char-bigram, char-mlp, "
@@ -379,6 +382,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "trains on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
       "was given; a second\n"
       "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
+  describe_data(line, options, typed);
   describe_training(line, options, typed);
   describe_shards(line, options, typed);
   describe_run(line, options, typed);

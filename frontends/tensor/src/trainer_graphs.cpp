@@ -120,6 +120,30 @@ void require_use_by_loss(const std::vector<Parameter>& used, const InMode& graph
   }
 }
 
+// The tensors of the parameters that have gradients.
+std::vector<Tensor> trained(const std::vector<Parameter>& parameters) {
+  std::vector<Tensor> leaves;
+  for (const Parameter& parameter : parameters) {
+    if (!parameter.is_state()) {
+      leaves.push_back(parameter.tensor());
+    }
+  }
+  if (leaves.empty()) {
+    fail("data_parallel: the loss does not depend on any Parameter, so there is nothing to train");
+  }
+  return leaves;
+}
+
+void require_known(const std::vector<Parameter>& used, const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : used) {
+    if (std::none_of(parameters.begin(), parameters.end(),
+                     [&](const Parameter& known) { return known.is(parameter); })) {
+      fail("data_parallel: loss_of created a new parameter '" + parameter.name() +
+           "' when it was called again; create the layers outside of it");
+    }
+  }
+}
+
 }  // namespace
 
 InMode Trainer::Impl::in_precision(InMode graph) const {
@@ -164,22 +188,8 @@ LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, co
   if (parameters.empty()) {
     parameters = used;
   }
-  std::vector<Tensor> leaves;
-  for (const Parameter& parameter : parameters) {
-    if (!parameter.is_state()) {
-      leaves.push_back(parameter.tensor());
-    }
-  }
-  if (leaves.empty()) {
-    fail("data_parallel: the loss does not depend on any Parameter, so there is nothing to train");
-  }
-  for (const Parameter& parameter : used) {
-    if (std::none_of(parameters.begin(), parameters.end(),
-                     [&](const Parameter& known) { return known.is(parameter); })) {
-      fail("data_parallel: loss_of created a new parameter '" + parameter.name() +
-           "' when it was called again; create the layers outside of it");
-    }
-  }
+  const std::vector<Tensor> leaves = trained(parameters);
+  require_known(used, parameters);
   // Weights the loss before the backward pass, so that merging the gradients is a plain sum.
   Tensor weighted = weight ? loss * cast(weight, loss.type()) : loss;
   if (is_scaled()) {
