@@ -67,6 +67,8 @@ std::vector<std::string> texts_of(const Run& run) {
   options.shards = run.shards;
   options.batch_size = run.batch;
   options.optimizer = run.optimizer;
+  options.merge = MergeStrategy::kOwner;  // kAuto measures the links
+  options.placement = Placement::kOwner;
   options.learning_rate = 0.1F;
   options.check_memory = [](auto) { throw Compiled(); };
 
