@@ -213,10 +213,10 @@ const ContextTensor& adopt_managed(Context& context, std::string_view name, Mana
                               .kind = memory_kind(from, *device, what),
                               .release = release});
   const ContextTensor& adopted = context.adopt(name, spec, {buffer, 0, spec.byte_count()});
+  *is_accepted = true;  // from here on, the context owns it
   if (is_constant) {
     context.set_constant(name);
   }
-  *is_accepted = true;
   return adopted;
 }
 
