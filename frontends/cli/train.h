@@ -39,7 +39,8 @@ struct TrainOptions {
   bool batch_is_given = false;
   std::int64_t epochs = 0;  // 0: a default for the data
   std::int64_t steps = 0;   // instead of epochs; 0: not given
-  std::string augment;      // as typed; empty: off
+  bool sync_batch_norm = false;
+  std::string augment;  // as typed; empty: off
   bool flips = false;
   std::uint64_t crop_padding = 0;  // 0: no crops
   std::string schedule = "constant";

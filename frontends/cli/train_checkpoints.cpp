@@ -28,6 +28,7 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"reduction", options.reduction == Reduction::kMean ? "mean" : "sum"},
       {"schedule", options.schedule},
       {"augment", options.augment},
+      {"sync-batch-norm", options.sync_batch_norm ? "on" : "off"},
       {"shuffle", options.shuffle ? "on" : "off"},
       {"lines", options.lines ? "on" : "off"},
       {"reproducible", std::to_string(options.reproducible)},

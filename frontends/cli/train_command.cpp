@@ -122,7 +122,8 @@ int train(TrainOptions* options, Arguments words) {
       options->backend.find_first_of(":,") == std::string::npos) {
     choose_shards(*options, data, *runtime, *backends.front(), for_devices);
   }
-  const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count);
+  const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count,
+                                      {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
   if (checkpoints.is_on()) {
     write_config(options->checkpoints / "config.toml", words, {"save", "resume", "json"});

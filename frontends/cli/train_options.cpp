@@ -182,6 +182,8 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
             "clip the merged gradient: its norm over all parameters (1.0 or norm:1.0), or each element "
             "(value:0.5)",
             "LIMIT");
+  line.flag("sync-batch-norm", &options.sync_batch_norm,
+            "normalize with the statistics of the whole batch, not of each shard, with --model resnet18");
   line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
 }
 
@@ -391,6 +393,11 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   }
   check(!typed.classes || !typed.data.empty(), "--classes needs --data: half-moons have two classes");
   choose_optimizer(options, typed);
+  check(!options.sync_batch_norm || options.model == "resnet18",
+        "--sync-batch-norm needs --model resnet18; no other model has batch norm");
+  check(!options.sync_batch_norm || (options.accumulate == 1 && !typed.reproducible),
+        "--sync-batch-norm does not work with --accumulate or --reproducible: it needs all rows of a batch "
+        "at once");
   parse_plateau_schedule(options);
   parse_augmentation(options);
   check_micro_batches(options, typed);

@@ -67,7 +67,7 @@ std::string scale_text(const TrainOptions& options, const TrainReport& report) {
   }
   const auto skipped = static_cast<std::uint64_t>(report.loss_scale.skipped_steps);
   return "loss scale: " + shortest(report.loss_scale.scale) + "; " + grouped(skipped) +
-         (skipped == 1 ? " step was" : " steps were") + " skipped because of gradients out of range\n";
+         (skipped == 1 ? " step was" : " steps were") + " skipped because gradients were too large for f16\n";
 }
 
 std::string fallback_text(const TrainReport& report) {
@@ -182,6 +182,7 @@ Json run_json(const TrainOptions& options, const TrainData& data, const TrainRep
           {"learning_rate", options.learning_rate},
           {"schedule", options.schedule},
           {"augment", options.augment},
+          {"sync_batch_norm", options.sync_batch_norm},
           {"momentum", options.momentum},
           {"weight_decay", options.weight_decay},
           {"no_decay", options.no_decay},

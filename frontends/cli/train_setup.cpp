@@ -61,7 +61,7 @@ std::vector<std::uint64_t> parse_model(const std::string& model) {
 }
 
 nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
-                      std::uint64_t column_count) {
+                      std::uint64_t column_count, const nn::BatchNormOptions& norm) {
   if (model_kind(model) == ModelKind::kText) {
     return models::text_model(model, output_count).module;
   }
@@ -69,8 +69,8 @@ nn::Module make_model(const std::string& model, std::uint64_t output_count, std:
     const nn::Module pixels = nn::function([row_count, column_count](const Tensor& x) {
       return reshape(x, {x.dims()[0], row_count, column_count, 1});
     });
-    return nn::sequential(pixels,
-                          model == "lenet" ? models::lenet(output_count) : models::resnet18(output_count));
+    return nn::sequential(
+        pixels, model == "lenet" ? models::lenet(output_count) : models::resnet18(output_count, norm));
   }
   std::vector<nn::Module> layers;
   for (const std::uint64_t width : parse_model(model)) {
@@ -90,8 +90,8 @@ Tensor augmented(const TrainOptions& options, const TrainData& data, const Tenso
   }
   if (options.crop_padding >= std::min(data.row_count, data.column_count)) {
     throw UsageError("--augment crop:" + std::to_string(options.crop_padding) +
-                     " is too much for images of " + std::to_string(data.row_count) + " x " +
-                     std::to_string(data.column_count) + " pixels");
+                     " is too large: the images have " + std::to_string(data.row_count) + " x " +
+                     std::to_string(data.column_count) + " pixels; give fewer than the smaller of the two");
   }
   Tensor images = reshape(inputs, {inputs.dims()[0], data.row_count, data.column_count, 1});
   images = options.flips ? random_flip(images) : images;

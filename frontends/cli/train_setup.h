@@ -15,7 +15,7 @@ namespace yoke::cli {
 
 // The model by its name; `row_count` and `column_count` are those of images. Throws UsageError for an unknown name.
 nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
-                      std::uint64_t column_count);
+                      std::uint64_t column_count, const nn::BatchNormOptions& norm = {});
 
 // The inputs, or in training with --augment images that are changed at random. Throws UsageError if they are not images.
 Tensor augmented(const TrainOptions& options, const TrainData& data, const Tensor& inputs);

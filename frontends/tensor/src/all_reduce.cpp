@@ -17,6 +17,8 @@
 namespace yoke {
 
 using detail::fail;
+using detail::reduce_points;
+using detail::ReducePoint;
 
 namespace {
 
@@ -30,13 +32,9 @@ std::optional<Reduction> reduction_of(const program::Hint& hint) {
                                         : std::nullopt;
 }
 
-struct ReducePoint {
-  std::uint32_t after = 0;  // this many statements
-  std::string tensor;
-  Reduction reduction = Reduction::kSum;
-};
+}  // namespace
 
-std::vector<ReducePoint> reduce_points(const program::Program& program) {
+std::vector<detail::ReducePoint> detail::reduce_points(const program::Program& program) {
   std::vector<ReducePoint> points;
   for (std::size_t i = 0; i < program.statements.size(); ++i) {
     const program::Statement& statement = program.statements[i];
@@ -44,14 +42,17 @@ std::vector<ReducePoint> reduce_points(const program::Program& program) {
       continue;
     }
     if (const auto reduction = reduction_of(program.hints[static_cast<std::size_t>(statement.hint)])) {
+      if (statement.repeat >= 0) {
+        fail(
+            "all_reduce cannot be used in a loop, such as a recurrent layer; use it before or after the "
+            "loop");
+      }
       points.push_back(
           {static_cast<std::uint32_t>(i) + 1, program.tensors[statement.target.tensor].name, *reduction});
     }
   }
   return points;
 }
-
-}  // namespace
 
 bool detail::has_all_reduce(const program::Program& program) {
   return std::any_of(program.hints.begin(), program.hints.end(),
@@ -73,7 +74,8 @@ Tensor all_reduce(const Tensor& x, Reduction reduction) {
                  const std::vector<Tensor>& slopes) {
             return std::vector<Tensor>{copy(slopes[0], in[1]), Tensor()};
           }};
-  return composite(options, {x, scalar("yoke/one", 1)})[0];
+  static const Tensor one = scalar("yoke/one", 1);  // the same in all layers: names of scalars differ
+  return composite(options, {x, one})[0];
 }
 
 struct DistributedProgram::Impl {

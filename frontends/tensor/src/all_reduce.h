@@ -4,8 +4,20 @@
 
 #include <yoke/all_reduce.h>
 
+#include <string>
+#include <vector>
+
 namespace yoke::detail {
 
+// Where a program's tensor is reduced.
+struct ReducePoint {
+  std::uint32_t after = 0;  // this many statements
+  std::string tensor;
+  Reduction reduction = Reduction::kSum;
+};
+
+// In order. Error kInvalidArgument: a reduced tensor is computed in a repeat block, which cannot be split.
+std::vector<ReducePoint> reduce_points(const program::Program& program);
 bool has_all_reduce(const program::Program& program);
 
 }  // namespace yoke::detail

@@ -104,6 +104,7 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
         options.causal ? logical_and(mask, causal_mask(query.dims()[1], key.dims()[1])) : mask;
     weights = where(seen, weights, detail::constant(query.type(), 0));  // rows that see no key
   }
+  weights = options.dropout ? options.dropout(weights) : weights;
   if (!is_grouped) {
     return einsum("bhqk,bkhd->bqhd", weights, value);
   }

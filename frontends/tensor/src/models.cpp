@@ -25,12 +25,14 @@ nn::Module conv3(std::uint64_t out, std::uint64_t stride) {
   return nn::conv2d(out, 3, {.stride = stride, .padding = 1, .bias = false});
 }
 
-nn::Module basic_block(std::uint64_t out, std::uint64_t stride, bool has_shortcut) {
-  const nn::Module block =
-      nn::sequential(conv3(out, stride), nn::batch_norm(), nn::relu(), conv3(out, 1), nn::batch_norm());
+nn::Module basic_block(std::uint64_t out, std::uint64_t stride, bool has_shortcut,
+                       const nn::BatchNormOptions& norm) {
+  const nn::Module block = nn::sequential(conv3(out, stride), nn::batch_norm(norm), nn::relu(), conv3(out, 1),
+                                          nn::batch_norm(norm));
   const nn::Module shortcut =
-      has_shortcut ? nn::sequential(nn::conv2d(out, 1, {.stride = stride, .bias = false}), nn::batch_norm())
-                   : nn::Module();
+      has_shortcut
+          ? nn::sequential(nn::conv2d(out, 1, {.stride = stride, .bias = false}), nn::batch_norm(norm))
+          : nn::Module();
   return nn::sequential(nn::residual(block, shortcut), nn::relu());
 }
 
@@ -73,11 +75,11 @@ class Gpt final : public nn::Layer {
 
 }  // namespace
 
-nn::Module resnet18(std::uint64_t class_count) {
-  std::vector<nn::Module> members = {conv3(64, 1), nn::batch_norm(), nn::relu()};
+nn::Module resnet18(std::uint64_t class_count, const nn::BatchNormOptions& norm) {
+  std::vector<nn::Module> members = {conv3(64, 1), nn::batch_norm(norm), nn::relu()};
   for (const std::uint64_t width : std::vector<std::uint64_t>{64, 128, 256, 512}) {
-    members.push_back(basic_block(width, width == 64 ? 1 : 2, width != 64));
-    members.push_back(basic_block(width, 1, false));
+    members.push_back(basic_block(width, width == 64 ? 1 : 2, width != 64, norm));
+    members.push_back(basic_block(width, 1, false, norm));
   }
   members.push_back(nn::global_average_pool());
   members.push_back(nn::linear(class_count));

@@ -78,7 +78,8 @@ MultiHeadAttention::MultiHeadAttention(std::uint64_t width, std::uint64_t heads,
       heads_(heads),
       key_heads_(options.key_heads == 0 ? heads : options.key_heads),
       causal_(options.causal),
-      rotary_(options.rotary) {
+      rotary_(options.rotary),
+      dropout_(options.dropout != 0 ? dropout(options.dropout) : Module()) {
   if (heads == 0 || width % heads != 0 || heads % key_heads_ != 0) {
     detail::fail("multi_head_attention: " + std::to_string(heads) + " heads with " +
                  std::to_string(key_heads_) + " key heads do not divide the width " + std::to_string(width) +
@@ -118,8 +119,11 @@ Tensor MultiHeadAttention::forward(const Tensor& query, const Tensor& context, c
   const bool is_for_all = mask && mask.rank() == 3 && mask.dims()[1] == 1;  // the same for all queries
   const Tensor whole_mask =
       is_for_all ? broadcast_to(mask, {mask.dims()[0], query.dims()[1], mask.dims()[2]}) : mask;
-  const Tensor y =
-      attention(q, k, heads_of(value_(keys), key_heads_), {.causal = causal_, .mask = whole_mask});
+  AttentionOptions options{.causal = causal_, .mask = whole_mask};
+  if (dropout_) {
+    options.dropout = dropout_;
+  }
+  const Tensor y = attention(q, k, heads_of(value_(keys), key_heads_), options);
   return output_(reshape(y, {y.dims()[0], y.dims()[1], width_}));
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/nn_convolution.cpp: layers for images: convolution, pooling, norms.
+#include <yoke/all_reduce.h>
 #include <yoke/normalization.h>
 
 #include <utility>
@@ -90,6 +91,21 @@ class Conv final : public Layer {
   Parameter bias_;
 };
 
+// Over the values of all shards, and how many there are per channel. The squares are of differences from the mean of all,
+// so that no digits are lost if the mean is large.
+std::pair<Moments, Tensor> moments_of_shards(const Tensor& x) {
+  const std::uint64_t channels = x.dims().back();
+  Axes axes;
+  for (std::size_t k = 0; k + 1 < x.rank(); ++k) {
+    axes.push_back(static_cast<int>(k));
+  }
+  const Tensor own = full(x.type(), {1}, static_cast<double>(x.element_count() / channels));
+  const Tensor sums = all_reduce(concat({sum(x, axes), own}, 0), Reduction::kSum);
+  const Tensor count = reshape(slice(sums, 0, channels, channels + 1), {});
+  const Tensor center = slice(sums, 0, 0, channels) / count;
+  return {{center, all_reduce(sum(square(x - center), axes), Reduction::kSum) / count}, count};
+}
+
 class BatchNorm final : public Layer {
  public:
   explicit BatchNorm(const BatchNormOptions& options)
@@ -122,13 +138,20 @@ class BatchNorm final : public Layer {
     const Tensor bias = bias_ ? bias_.tensor() : Tensor();
     const Tensor running =
         yoke::batch_norm(x, {mean_.tensor(), variance_.tensor()}, weight, bias, options_.eps);
-    const std::uint64_t rows = x.element_count() / channels;
-    const auto count = static_cast<double>(rows);
-    if (count < 2) {
+    const auto count = static_cast<double>(x.element_count() / channels);
+    if (count < 2 && !options_.synchronized) {
       return by_mode({}, running);
     }
-    const Moments now = channel_moments(x);
-    const Tensor unbiased = now.variance * (count / (count - 1));
+    Moments now;
+    Tensor unbiased;
+    if (options_.synchronized) {
+      const auto [moments, all] = moments_of_shards(x);
+      now = moments;
+      unbiased = now.variance * (all / maximum(all - 1.0, 1.0));
+    } else {
+      now = channel_moments(x);
+      unbiased = now.variance * (count / (count - 1));
+    }
     const auto next = [&](const Parameter& old, const Tensor& fresh) {
       return old.tensor() * (1 - options_.momentum) + fresh * options_.momentum;
     };

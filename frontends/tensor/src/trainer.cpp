@@ -87,7 +87,7 @@ void Trainer::Impl::queue_step() {
     select(now, 0);
     now.steps[slot()].run((*symbols)[0]);
     finish_step(now);
-  } else if (is_cut()) {
+  } else if (is_cut() && !has_reductions()) {
     link_parts();
     fetch_current();
     queue_parts(begin_step(), true);
@@ -136,6 +136,9 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
   for (std::size_t part = 0; part < after_part.size(); ++part) {
     for (detail::PartLaunch& launch : now.launches[first + part]) {
       launch.routine.run((*symbols)[launch.shard]);
+    }
+    if (part < now.reductions.size()) {
+      now.reductions[part].run();
     }
     for (const GradientParts::Bucket& bucket : after_part[part]) {
       for (std::uint32_t k = 0; has_sums() && bucket.merges && k < shard_count; ++k) {

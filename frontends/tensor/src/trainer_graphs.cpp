@@ -222,16 +222,22 @@ LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, co
 void Trainer::Impl::check_metrics(const Loss& returned) {
   std::set<std::string> names;
   for (const auto& [name, value] : returned.metrics) {
-    if (!value || value.rank() != 0 || name.empty() || !names.insert(name).second) {
+    if (name.empty()) {
+      fail(
+          "data_parallel: loss_of returned a metric without a name; metrics are scalars with distinct names");
+    }
+    if (!value || value.rank() != 0 || !names.insert(name).second) {
       fail("data_parallel: loss_of returned the metric '" + name + "' " +
            (!value             ? "as an empty Tensor"
             : value.rank() > 0 ? "of shape " + dims_text(value.dims())
-                               : "twice, or without a name") +
+                               : "twice") +
            "; metrics are scalars with distinct names");
     }
   }
   if (names != metric_names.value_or(names)) {
-    fail("data_parallel: loss_of returned other metrics when it was called again; return the same ones");
+    fail(
+        "data_parallel: loss_of returned different metrics in a later call; it must return the same ones "
+        "each time");
   }
   metric_names = names;
 }
@@ -280,7 +286,8 @@ NamedProgram Trainer::Impl::build_program(const LossGraph& graph, bool is_tail, 
   }
   const std::string name = std::string(with_update ? "step" : "gradient") + (is_tail ? "_of_last_batch" : "");
   const Lowered lowered = lower(name, outputs, stores);
-  check_symbols(lowered);
+  check_reductions(lowered.program);
+  check_values(lowered);
   // Micro-batches of one shard may differ in shape, and then in literals.
   return detail::name_program(lowered, names,
                               "literal/" + name + "/" + (with_update ? "" : std::to_string(s) + "/"));

@@ -42,7 +42,9 @@ struct Trainer::Impl {
   void check_bindings() const;
   void check_max_rows() const;
   void check_reproducible() const;
+  void check_reductions(const program::Program& loss) const;
   void check_symbols(const Lowered& lowered) const;
+  void check_values(const Lowered& lowered) const;
   void check_data() const;
   void find_backends();
   void plan_micro_batches();
@@ -96,6 +98,8 @@ struct Trainer::Impl {
   GradientProgram describe_gradients(const detail::NamedProgram& program) const;
   void order_parameters();
   void cut_gradients();
+  void cut_at_reductions();
+  void link_reductions(detail::Variant& variant);
   void each_gradient_program(std::size_t k,
                              const std::function<void(const detail::NamedProgram& program)>& visit) const;
   void link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces);
@@ -173,6 +177,8 @@ struct Trainer::Impl {
   }
   // Whether gradient programs run in parts, between which buckets are merged.
   bool is_cut() const { return !after_part.empty(); }
+  // Whether tensors are reduced between the parts, because the loss uses all_reduce.
+  bool has_reductions() const { return is_cut() && !variants[0].reduced.empty(); }
   bool shares_workspaces() const { return has_sums() || slot_count() > 1 || set_count() > 1 || is_cut(); }
   // The number of shards that get rows of such a batch; they come first. All shards take part in a reproducible
   // sum.

@@ -70,14 +70,18 @@ double Trainer::Impl::combined_metric(const std::string& name) {
 
 double Trainer::metric_value(std::string_view name) {
   std::string known;
-  for (std::size_t i = 0; i < impl_->metrics().size(); ++i) {
-    const std::string& each = impl_->metrics()[i].name;
+  const auto is_wanted = [&](const std::string& each) {
     known += (known.empty() ? "" : ", ") + each;
-    if (each != name) {
-      continue;
+    return each == name;
+  };
+  for (const auto& [each, value] : impl_->losses.metrics) {
+    if (is_wanted(each)) {
+      return value;
     }
-    if (impl_->losses.has_any) {
-      return impl_->losses.metrics[i];
+  }
+  for (std::size_t i = 0; i < impl_->metrics().size() && !impl_->losses.has_any; ++i) {
+    if (!is_wanted(impl_->metrics()[i].name)) {
+      continue;
     }
     if (impl_->last == nullptr) {
       throw Error(ErrorCode::kFailedPrecondition, "metric_value(): no step has run yet");

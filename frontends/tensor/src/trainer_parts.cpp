@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "all_reduce.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -84,7 +85,47 @@ void Trainer::Impl::order_parameters() {
   });
 }
 
+// Cuts the programs after each all_reduce of the loss. Precondition: a shard's program computes all of its rows.
+void Trainer::Impl::cut_at_reductions() {
+  std::map<std::string, std::pair<passes::Cut, std::vector<detail::ReducePoint>>> made;  // by text
+  for (Variant& variant : variants) {
+    for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
+      const NamedProgram& program = variant.programs[k];
+      const auto [found, is_new] = made.try_emplace(program.text);
+      auto& [cut, points] = found->second;
+      if (is_new) {
+        const program::Program whole = program::parse_and_verify(program.text).programs.at(0);
+        points = detail::reduce_points(whole);
+        std::vector<std::uint32_t> after;
+        for (const detail::ReducePoint& point : points) {
+          after.push_back(point.after);
+        }
+        cut = passes::cut(whole, after);
+      }
+      after_part.resize(points.size() + 1);
+      auto& parts = variant.parts.emplace_back();
+      for (const program::Program& part : cut.parts) {
+        parts.push_back(part_of(program, cut, part));
+      }
+      auto& reduced = variant.reduced.emplace_back();
+      for (const detail::ReducePoint& point : points) {
+        const auto carried = std::find_if(cut.carried.begin(), cut.carried.end(),
+                                          [&](const auto& one) { return one.tensor.name == point.tensor; });
+        reduced.push_back(carried != cut.carried.end()
+                              ? Variant::Reduced{"", *carried}
+                              : Variant::Reduced{program.rename.at(point.tensor), {}});
+      }
+      carried_byte_count = std::max(carried_byte_count, cut.carried_byte_count);
+    }
+  }
+}
+
 void Trainer::Impl::cut_gradients() {
+  if (!is_single() &&
+      detail::has_all_reduce(program::parse_and_verify(variants[0].programs[0].text).programs.at(0))) {
+    cut_at_reductions();
+    return;
+  }
   if (!step_plan.overlaps() || is_reproducible() || is_varying() || step_plan.bucket_count() < 2) {
     return;
   }
@@ -171,12 +212,42 @@ void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer
                                                static_cast<std::uint32_t>(routine_slot / slot_count()))});
       }
     }
+    if (has_reductions()) {
+      link_reductions(variant);
+    }
+  }
+}
+
+void Trainer::Impl::link_reductions(Variant& variant) {
+  variant.reductions.clear();
+  const std::string variant_name = "all_reduce/" + std::to_string(&variant - variants.data()) + "/";
+  std::vector<Context> members;
+  for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
+    Context member = contexts[k].child();
+    for (std::size_t i = 0; i < variant.reduced[k].size(); ++i) {
+      const Variant::Reduced& reduced = variant.reduced[k][i];
+      const std::string name = variant_name + std::to_string(i);
+      if (reduced.carried) {
+        const program::Tensor& tensor = reduced.carried->tensor;
+        member.adopt(
+            name, {static_cast<std::int32_t>(tensor.type), tensor.dims},
+            {contexts[k].tensor(kCarried).view.buffer, reduced.carried->offset, tensor.byte_count()});
+      } else {
+        const ContextTensor& argument = contexts[k].tensor(reduced.tensor);
+        member.adopt(name, argument.spec, argument.view);
+      }
+    }
+    members.push_back(std::move(member));
+  }
+  const auto group = Collectives::create(step_plan.strategy(), members);
+  for (std::size_t i = 0; i < variant.reduced[0].size(); ++i) {
+    variant.reductions.push_back(group->all_reduce(variant_name + std::to_string(i)));
   }
 }
 
 // Shard::gradient is the whole program, so that a hand-written loop can launch it.
 void Trainer::Impl::link_whole_gradients() {
-  if (!is_cut() || is_fed() || has_whole_gradients) {
+  if (!is_cut() || has_reductions() || is_fed() || has_whole_gradients) {
     return;
   }
   Variant& full = variants[0];

@@ -146,11 +146,14 @@ void Trainer::Impl::settle() {
       losses.first_bad_step = step_number;
     }
   }
-  losses.metrics.assign(metrics().size(), 0);
+  losses.metrics.clear();
+  for (const Field& metric : metrics()) {
+    losses.metrics.emplace_back(metric.name, 0);
+  }
   const std::vector<double> shares = metric_weights();
   for (std::size_t i = 0; i < of_metrics.size(); ++i) {
     const double share = shares[i % now.active];
-    losses.metrics[i / now.active] += share == 0 ? 0 : share * of_metrics[i];
+    losses.metrics[i / now.active].second += share == 0 ? 0 : share * of_metrics[i];
   }
   if (is_scaled()) {
     scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());

@@ -118,7 +118,8 @@ NamedProgram Trainer::Impl::build_piece(const LossGraph& graph, std::uint64_t ro
   std::map<std::string, std::string> names;
   add_gradients(graph, outputs, names);
   const Lowered lowered = lower("gradient_of_" + std::to_string(rows) + "_rows", outputs, stores);
-  check_symbols(lowered);
+  check_reductions(lowered.program);
+  check_values(lowered);
   return detail::name_program(lowered, names, "literal/gradient/" + std::to_string(rows) + "/");
 }
 

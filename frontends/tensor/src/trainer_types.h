@@ -77,6 +77,13 @@ struct Variant {
   // If `is_cut`, instead of those of the last micro-batch of each shard:
   std::vector<std::vector<GradientPart>> parts;   // per active shard and part
   std::vector<std::vector<PartLaunch>> launches;  // per slot and part
+  // If the loss uses all_reduce: per active shard and reduction, what is reduced after the part of the same number.
+  struct Reduced {
+    std::string tensor;                           // an argument's in the shard's context, or
+    std::optional<passes::Cut::Carried> carried;  // what a part leaves for later ones
+  };
+  std::vector<std::vector<Reduced>> reduced;
+  std::vector<LinkedCollective> reductions;
 };
 
 // With varying rows, a micro-batch's rows are computed in pieces of these sizes.
@@ -144,11 +151,11 @@ using Snapshot = std::map<std::string, std::vector<std::byte>>;
 // Losses of complete steps, on the host, because values on a lost device are gone.
 struct HostLosses {
   bool has_any = false;
-  double latest = 0;                      // over all shards
-  std::optional<double> latest_of_owner;  // empty: it had no rows
-  std::vector<std::byte> owner_tensor;    // "loss"
-  std::vector<double> metrics;            // over all shards, in the order of LossGraph::metrics
-  double mean_total = 0;                  // since the previous mean_loss(), per reduction
+  double latest = 0;                                    // over all shards
+  std::optional<double> latest_of_owner;                // empty: it had no rows
+  std::vector<std::byte> owner_tensor;                  // "loss"
+  std::vector<std::pair<std::string, double>> metrics;  // name and value over all shards
+  double mean_total = 0;                                // since the previous mean_loss(), per reduction
   double sum_total = 0;
   std::uint64_t steps = 0;  // in the totals
   std::optional<std::int64_t> first_bad_step;

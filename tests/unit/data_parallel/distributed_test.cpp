@@ -441,12 +441,11 @@ TEST(AllReduceOperation, MisuseIsAnError) {
   EXPECT_THAT(error_of([&] { DistributedProgram(of.contexts, sizes); }),
               is_error(ErrorCode::kInvalidArgument, "shard 1 differs from shard 0 in type or shape"));
   const Tensor data = tensor<float>({1, 2}, {2});
-  const auto loss_of = [&](const Tensor& x, const Tensor& y) {
-    return sum(all_reduce(of.w.tensor(), Reduction::kSum)) * sum(x * y);
-  };
-  EXPECT_THAT(error_of([&] { data_parallel(options_for(2, 0.1F), data, data, loss_of, [](Trainer&) {}); }),
-              is_error(ErrorCode::kInvalidArgument,
-                       "uses all_reduce, but a trainer already reduces gradients; use a DistributedProgram"));
+  DataParallelOptions options = options_for(2, 0.1F);
+  options.learning_rate = all_reduce(tensor<float>({1}, {}), Reduction::kSum);
+  const auto loss_of = [&](const Tensor& x, const Tensor& y) { return sum(of.w.tensor()) * sum(x * y); };
+  EXPECT_THAT(error_of([&] { data_parallel(options, data, data, loss_of, [](Trainer&) {}); }),
+              is_error(ErrorCode::kInvalidArgument, "uses all_reduce, which only the loss may use"));
 }
 
 }  // namespace

@@ -167,6 +167,28 @@ TEST(DropoutTest, IsInactiveInEvaluation) {
   EXPECT_FALSE(in_mode(y, Mode::kTrain).is(x));
 }
 
+// With values of 1, a result is the sum of the weights that are left, scaled by 1 / 0.75.
+TEST(DropoutTest, OfAttentionWeightsActsInTrainingOnly) {
+  const auto layer = nn::multi_head_attention(8, 2, {.dropout = 0.25});
+  const Tensor queries = tensor<float>(Floats(2 * 50 * 2 * 4, 0), {2, 50, 2, 4});
+  const Tensor ones = tensor<float>(Floats(2 * 50 * 2 * 4, 1), {2, 50, 2, 4});
+  const Tensor y = attention(queries, queries, ones, {.dropout = nn::dropout(0.25)});
+  for (const float value : values<float>(in_mode(y, Mode::kEval))) {
+    ASSERT_NEAR(value, 1, 1e-6);
+  }
+  double sum = 0;
+  int changed = 0;
+  for (const float value : values<float>(in_mode(y, Mode::kTrain))) {
+    sum += value / 800;
+    changed += std::abs(value - 1) > 1e-3 ? 1 : 0;
+  }
+  EXPECT_NEAR(sum, 1, 0.03);  // five standard deviations of 0.082 / sqrt(200)
+  EXPECT_GT(changed, 400);
+  const Tensor x = placeholder("x", Type::kF32, {1, 3, 8});
+  const Tensor in_layer = layer->forward(x);
+  EXPECT_FALSE(in_mode(in_layer, Mode::kTrain).is(in_mode(in_layer, Mode::kEval)));
+}
+
 TEST(DropoutTest, RateMustBeInRange) {
   EXPECT_THROW((void)nn::dropout(1.0), Error);
   EXPECT_THROW((void)nn::dropout(-0.1), Error);

@@ -13,8 +13,9 @@
 namespace yoke {
 
 // The sum or mean of `x` over all group members that compute this expression. In a program that runs alone, it is `x`.
-// Its gradient is the same reduction of the gradients of all members' results. A Trainer refuses a loss that contains
-// it, because a Trainer already reduces gradients. Error kInvalidArgument: x is not of floating-point type.
+// Its gradient is the same reduction of the gradients of all members' results. In the loss of a Trainer, whose shards are
+// the group (those with rows, if the last batch is smaller), it must be a sum, because shards may have different numbers
+// of rows. Error kInvalidArgument: x is not of floating-point type.
 Tensor all_reduce(const Tensor& x, Reduction reduction);
 
 // Programs that contain all_reduce, one per group member, which run together. Each program is split after its

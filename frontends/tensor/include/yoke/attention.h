@@ -7,6 +7,7 @@
 #include <yoke/tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 namespace yoke {
@@ -17,6 +18,8 @@ struct AttentionOptions {
   // Empty: no mask. The result for a query that sees no key is 0.
   Tensor mask = {};
   std::optional<double> scale = std::nullopt;  // default 1 / sqrt(head size)
+  std::function<Tensor(const Tensor& weights)> dropout =
+      {};  // of the softmax, such as nn::dropout(0.1); empty: none
 };
 // softmax(query * transpose(key) * scale) * value for each head, as jax.nn.dot_product_attention.
 //   query [batch, queries, heads, size], key [batch, keys, key heads, size], value [batch, keys, key heads, size']

@@ -64,7 +64,8 @@ struct Shard {
   Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
-  // For a full batch. Empty with varying_rows, and with a Feed, whose batches use several tensors in turn.
+  // For a full batch. Empty with varying_rows, if the loss uses all_reduce on several shards, and with a Feed, whose
+  // batches use several tensors in turn.
   LinkedRoutine gradient;
 };
 

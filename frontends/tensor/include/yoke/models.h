@@ -16,7 +16,7 @@ namespace yoke::models {
 nn::Module lenet(std::uint64_t class_count);
 // ResNet-18 for small images: a 3 x 3 convolution first, and no pooling before the blocks; 11,173,962 weights for 3
 // channels and 10 classes.
-nn::Module resnet18(std::uint64_t class_count);
+nn::Module resnet18(std::uint64_t class_count, const nn::BatchNormOptions& norm = {});
 
 // Models of text: symbol numbers [batch, context] -> logits of the symbol after each one, [batch, context, symbols]. A
 // char-mlp only predicts the one after the last: [batch, symbols].

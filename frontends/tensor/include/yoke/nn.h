@@ -99,10 +99,13 @@ struct BatchNormOptions {
   double momentum = 0.1;  // the share of the new statistics in the running ones
   double eps = 1e-5;
   bool affine = true;  // has weight and bias
+  // Whether training uses the statistics of the whole batch instead of those of a shard: two more exchanges between
+  // the shards per layer and direction. Not with accumulate, reproducible or varying_rows.
+  bool synchronized = false;
   Type type = Type::kF32;
 };
-// In training, normalizes each channel (the last axis) with the statistics of its input: those of one shard or
-// micro-batch. In evaluation, with the running mean and variance. These are the states "running_mean" and
+// In training, normalizes each channel (the last axis) with the statistics of its input: unless they are synchronized,
+// those of one shard or micro-batch. In evaluation, with the running mean and variance. These are the states "running_mean" and
 // "running_var", the unbiased variance; with several shards, all have the mean over the rows of what the shards report.
 // in_mode() for training throws Error kInvalidArgument if there is a single value per channel.
 Module batch_norm(const BatchNormOptions& options = {});
@@ -186,6 +189,7 @@ struct MultiHeadAttentionOptions {
   std::uint64_t key_heads = 0;  // of keys and values, a divisor of `heads`; 0: `heads`
   bool causal = false;
   bool rotary = false;  // rotates queries and keys by their positions
+  double dropout = 0;   // of the attention weights
   bool bias = true;
   Type type = Type::kF32;
   // Defaults: U(-b, b) with b = sqrt(6 / (4 * width)) for query, key and value, 1 / sqrt(width) for output, biases 0.
@@ -204,7 +208,7 @@ class MultiHeadAttention final : public Layer {
  private:
   std::uint64_t width_, heads_, key_heads_;
   bool causal_, rotary_;
-  Module query_, key_, value_, output_;
+  Module query_, key_, value_, output_, dropout_;
 };
 Handle<MultiHeadAttention> multi_head_attention(std::uint64_t width, std::uint64_t heads,
                                                 const MultiHeadAttentionOptions& options = {});
