@@ -205,17 +205,21 @@ std::vector<double> Evaluation::Impl::run() {
     }
     now.symbols[k].take_values((*now.trainer_symbols)[k]);
   }
+  const std::vector<std::uint64_t> before = detail::rows_before(now.plan.rows);
   // Alternates between the shards, so that all of them get work early.
   for (std::uint64_t b = 0; b < now.plan.full_batches; ++b) {
     for (std::size_t k = 0; k < now.contexts.size(); ++k) {
       if (now.has_full[k]) {
         now.symbols[k].set(detail::kRowSymbol, now.plan.first_row(k, b));
+        now.symbols[k].set(batch_row_symbol().name, static_cast<std::int64_t>(before[k]));
         now.full[*now.set][k].run(now.symbols[k]);
       }
     }
   }
+  const std::vector<std::uint64_t> before_in_tail = detail::rows_before(now.plan.tail);
   for (std::size_t k = 0; k < now.contexts.size(); ++k) {
     if (now.has_tail[k]) {
+      now.symbols[k].set(batch_row_symbol().name, static_cast<std::int64_t>(before_in_tail[k]));
       now.tail[*now.set][k].run(now.symbols[k]);
     }
   }

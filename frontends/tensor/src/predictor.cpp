@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "host_copy.h"
@@ -32,7 +33,7 @@ std::shared_ptr<Stream> open_stream(const PredictorOptions& options, std::shared
 }  // namespace
 
 struct Predictor::Impl {
-  Impl(std::vector<NamedArray> parameters, Model given, const PredictorOptions& options)
+  Impl(std::vector<NamedArray> parameters, ModelOfBatch given, const PredictorOptions& options)
       : model(std::move(given)), context(open_stream(options, runtime)) {
     device_name = options.backend_name + ":" + std::to_string(options.device);
     for (NamedArray& array : parameters) {
@@ -70,15 +71,16 @@ struct Predictor::Impl {
   }
 
   detail::LinkedRows link(const Batch& data, std::uint64_t rows) {
-    const Tensor inputs = data["inputs"];
-    Dims dims = inputs.dims();
-    dims[0] = rows;
-    const auto key = std::pair(inputs.type(), dims);
+    std::vector<std::tuple<std::string, Type, Dims>> key;
+    for (const auto& [name, tensor] : data.fields()) {
+      Dims dims = tensor.dims();
+      dims[0] = rows;
+      key.emplace_back(name, tensor.type(), std::move(dims));
+    }
     if (const auto found = linked.find(key); found != linked.end()) {
       return found->second;
     }
-    const detail::RowsProgram made =
-        detail::rows_program([this](const Batch& batch) { return model(batch["inputs"]); }, data, rows);
+    const detail::RowsProgram made = detail::rows_program(model, data, rows);
     for (const program::Symbol& symbol : made.lowered.program.symbols) {
       if (!symbol.is_variable) {
         fail("predict: the model uses the symbol '" + symbol.name +
@@ -108,17 +110,17 @@ struct Predictor::Impl {
 
   std::shared_ptr<Runtime> runtime;
   std::string device_name;
-  Model model;
+  ModelOfBatch model;
   std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are on the device
   Context context;                           // the parameters and scalars
   detail::ScalarTable scalars;
   CodeCache codes;
-  std::map<std::pair<Type, Dims>, detail::LinkedRows> linked;
+  std::map<std::vector<std::tuple<std::string, Type, Dims>>, detail::LinkedRows> linked;  // by the fields
 };
 
 namespace {
 
-Predictor::Model checked(Predictor::Model model) {
+Predictor::ModelOfBatch checked(Predictor::ModelOfBatch model) {
   if (!model) {
     fail("Predictor: the model is an empty function; give a module, or a function of the inputs");
   }
@@ -127,14 +129,24 @@ Predictor::Model checked(Predictor::Model model) {
 
 }  // namespace
 
-Predictor::Predictor(Model model, const PredictorOptions& options)
+Predictor::Predictor(ModelOfBatch model, const PredictorOptions& options)
     : Predictor(std::vector<NamedArray>(), std::move(model), options) {}
 
-Predictor::Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options)
+Predictor::Predictor(std::vector<NamedArray> parameters, ModelOfBatch model, const PredictorOptions& options)
     : impl_(std::make_unique<Impl>(std::move(parameters), checked(std::move(model)), options)) {}
 
-Predictor::Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options)
+Predictor::Predictor(const std::filesystem::path& checkpoint, ModelOfBatch model,
+                     const PredictorOptions& options)
     : Predictor(load_checkpoint_weights(checkpoint).state.parameters, std::move(model), options) {}
+
+Predictor::Predictor(Model model, const PredictorOptions& options)
+    : Predictor(detail::of_batch(std::move(model)), options) {}
+
+Predictor::Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options)
+    : Predictor(std::move(parameters), detail::of_batch(std::move(model)), options) {}
+
+Predictor::Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options)
+    : Predictor(checkpoint, detail::of_batch(std::move(model)), options) {}
 
 Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
@@ -148,8 +160,11 @@ Predictor::Impl& Predictor::impl() const {
 }
 
 Tensor Predictor::predict(const Tensor& inputs, std::int64_t batch_rows) {
+  return predict(Batch{{"inputs", inputs}}, batch_rows);
+}
+
+Tensor Predictor::predict(const Batch& data, std::int64_t batch_rows) {
   Impl& own = impl();
-  const Batch data{{"inputs", inputs}};
   detail::check_prediction(own.model != nullptr, data, batch_rows);
   return detail::predict_rows(data, batch_rows, [&](std::uint64_t rows) { return own.link(data, rows); });
 }

@@ -120,7 +120,7 @@ void each_option(std::string_view text,
 
 void check(const PlateauOptions& options) {
   if (!(options.factor >= 0 && options.factor < 1)) {
-    refuse("factor must be from 0 to less than 1");
+    refuse("factor must be at least 0 and less than 1");
   }
   if (options.patience < 0 || options.cooldown < 0) {
     refuse("patience and cooldown must be at least 0");
@@ -129,7 +129,7 @@ void check(const PlateauOptions& options) {
     refuse("threshold must be from 0 to 1");
   }
   if (!(options.min_lr >= 0 && options.min_lr <= 1e38)) {
-    refuse("min_lr must be a finite number from 0 on");
+    refuse("min_lr must be finite and at least 0");
   }
 }
 
@@ -214,7 +214,7 @@ void ReduceOnPlateau::set_state(std::string_view text) {
   const auto number = [&]<class Number>(std::string_view key, Number least) {
     const auto part = parts.find(key);
     if (part == parts.end()) {
-      refuse("the state of plateau has no '" + std::string(key) + "': '" + std::string(text) + "'");
+      refuse("the state of plateau, '" + std::string(text) + "', has no '" + std::string(key) + "'");
     }
     const auto value = parse_number<Number>(key, part->second);
     if (!(value >= least)) {

@@ -16,6 +16,7 @@ detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Bat
       std::make_shared<StepRoutine>(link(context, made.program, (*symbols)[0], nullptr, *whole_set));
   const auto run = [this, routine] {
     scalars->send();
+    (*symbols)[0].set(batch_row_symbol().name, 0);
     routine->run((*symbols)[0]);
   };
   return {context, run, made.outputs};
@@ -23,9 +24,7 @@ detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Bat
 
 Tensor Trainer::predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& inputs,
                         std::int64_t batch_rows) {
-  const auto of_batch = [&](const Batch& batch) { return model(batch["inputs"]); };
-  return predict(model ? of_batch : std::function<Tensor(const Batch&)>(), Batch{{"inputs", inputs}},
-                 batch_rows);
+  return predict(detail::of_batch(model), Batch{{"inputs", inputs}}, batch_rows);
 }
 
 Tensor Trainer::predict(const std::function<Tensor(const Batch&)>& model, const Batch& data,

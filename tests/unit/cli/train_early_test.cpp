@@ -203,7 +203,7 @@ TEST_F(YokeTrainEarly, WrongUseIsAnError) {
   EXPECT_EQ(run({"train", "--early-stopping", "0"}).code, 2);
   const auto plateau = run({"train", "--schedule", "plateau:factor=2"});
   EXPECT_EQ(plateau.code, 2);
-  EXPECT_THAT(plateau.err, HasSubstr("--schedule: factor must be from 0 to less than 1"));
+  EXPECT_THAT(plateau.err, HasSubstr("--schedule: factor must be at least 0 and less than 1"));
   EXPECT_THAT(run({"train", "--report", "r.txt"}).err, HasSubstr("--report takes a file that ends in .html"));
   const auto outcome = run({"train", "--epochs", "1", "--report", folder_ / "none/r.html"});
   EXPECT_EQ(outcome.code, 1);

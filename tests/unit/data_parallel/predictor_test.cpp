@@ -77,6 +77,20 @@ TEST_F(PredictorTest, FunctionOfAPartOfTheModelAndScalarsWorks) {
   }
 }
 
+TEST_F(PredictorTest, ModelOfABatchUsesItsFields) {
+  const auto model = [module = make_model()](const Batch& batch) {
+    return module(batch["inputs"]) * batch["factor"];
+  };
+  Predictor predictor(folder_.path(), model, predictor_options());
+  const Tensor factors = tensor(std::vector<float>(kRows, 3), {kRows, 1});
+  const std::vector<float> given = floats(predictor.predict(Batch{{"inputs", x_}, {"factor", factors}}, 7));
+  ASSERT_EQ(given.size(), expected_.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    EXPECT_FLOAT_EQ(given[i], 3 * expected_[i]);
+  }
+  EXPECT_THAT(error_of([&] { (void)predictor.predict(x_); }), is_error(ErrorCode::kNotFound, "factor"));
+}
+
 TEST_F(PredictorTest, OptimizerStatesAreNotNeeded) {
   std::filesystem::remove(folder_ / "latest/optimizer.safetensors");
   EXPECT_EQ(floats(Predictor(folder_.path(), make_model(), predictor_options()).predict(x_, 7)), expected_);

@@ -203,6 +203,34 @@ TEST(RunningState, EvaluationUsesItAndDoesNotChangeIt) {
   }
 }
 
+// The numbers depend on the row's place in the batch, not on the shard, nor on the latest step.
+TEST(RandomNumbers, ByRowOutsideOfTrainingAreThoseOfTheRow) {
+  const Tensor x = tensor(some_numbers(kRows * 3, 1), {kRows, 3});
+  const Tensor y = tensor(some_numbers(kRows, 2), {kRows, 1});
+  const auto draws = [](const Tensor& a) { return uniform({a.dims()[0]}, {.stream = 3, .by_row = true}); };
+  std::vector<double> evaluated;
+  std::vector<std::vector<double>> predicted;
+  for (const std::int64_t shards : {1, 3}) {
+    const auto model = nn::linear(1);
+    data_parallel(
+        options_of({.shards = shards}), x, y,
+        [&](const Tensor& a, const Tensor& b) { return mse(model(a), b); },
+        [&](Trainer& trainer) {
+          Evaluation evaluation = trainer.evaluation(
+              x, y, [&](const Tensor& a, const Tensor&) { return std::vector<Tensor>{mean(draws(a))}; }, 8);
+          for (int i = 0; i < 2; ++i) {
+            evaluated.push_back(evaluation.run()[0]);
+            predicted.push_back(host_values(trainer.predict(draws, x, 8)));
+            trainer.step();
+          }
+        });
+  }
+  for (std::size_t i = 1; i < evaluated.size(); ++i) {
+    EXPECT_NEAR(evaluated[i], evaluated[0], 1e-6);
+    EXPECT_EQ(predicted[i], predicted[0]);
+  }
+}
+
 TEST(Predict, GivesTheModelsOutputsInEvaluation) {
   const auto model = nn::sequential(nn::batch_norm(), nn::linear(2), nn::dropout(0.5));
   const Tensor x = tensor(some_numbers(kRows * 3, 1), {kRows, 3});

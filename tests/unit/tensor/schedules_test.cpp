@@ -211,7 +211,7 @@ TEST(Plateau, StateGoesOnWithTheSameRates) {
   }
   EXPECT_GT(reductions, 10);
   const std::string before = plateau.state();
-  EXPECT_MESSAGE("schedule: the state of plateau has no 'rate': ''", plateau.set_state(""));
+  EXPECT_MESSAGE("schedule: the state of plateau, '', has no 'rate'", plateau.set_state(""));
   EXPECT_MESSAGE(
       "schedule: the state of plateau is out of range: 'rate=1,best=1,bad=-1,cooldown=0,observations=1'",
       plateau.set_state("rate=1,best=1,bad=-1,cooldown=0,observations=1"));
@@ -223,10 +223,10 @@ TEST(Plateau, WrongOptionsAreErrors) {
   EXPECT_FALSE(parse_plateau("cosine:warmup=1"));
   EXPECT_MESSAGE("schedule: plateau has no option 'end'; use factor, patience, threshold, cooldown or min_lr",
                  parse_plateau("plateau:end=1"));
-  EXPECT_MESSAGE("schedule: factor must be from 0 to less than 1", parse_plateau("plateau:factor=1"));
+  EXPECT_MESSAGE("schedule: factor must be at least 0 and less than 1", parse_plateau("plateau:factor=1"));
   EXPECT_MESSAGE("schedule: patience and cooldown must be at least 0", parse_plateau("plateau:cooldown=-1"));
   EXPECT_MESSAGE("schedule: threshold must be from 0 to 1", parse_plateau("plateau:threshold=2"));
-  EXPECT_MESSAGE("schedule: min_lr must be a finite number from 0 on", parse_plateau("plateau:min_lr=inf"));
+  EXPECT_MESSAGE("schedule: min_lr must be finite and at least 0", parse_plateau("plateau:min_lr=inf"));
   EXPECT_MESSAGE("schedule: patience takes a number, not '1.5'", parse_plateau("plateau:patience=1.5"));
   EXPECT_MESSAGE(
       "schedule: plateau depends on the losses, not on the step; use parse_plateau and ReduceOnPlateau",

@@ -2,6 +2,7 @@
 // frontends/tensor/include/yoke/predictor.h: a trained model's outputs, without a trainer.
 #pragma once
 
+#include <yoke/batch.h>
 #include <yoke/npz.h>
 #include <yoke/runtime/runtime.h>
 #include <yoke/tensor.h>
@@ -28,6 +29,8 @@ class Predictor {
  public:
   // A module, or any function of the inputs. Their first axis is the rows, as that of the outputs.
   using Model = std::function<Tensor(const Tensor& inputs)>;
+  // Or of a batch with named fields; the first axis of each is the rows.
+  using ModelOfBatch = std::function<Tensor(const Batch& batch)>;
 
   // Of a model that has been trained in this process: with the host values that its parameters have when they are first
   // used. Errors: kInvalidArgument: the model is empty; those of opening a device.
@@ -37,17 +40,23 @@ class Predictor {
   // With those of a checkpoint, or of the latest one of a folder of checkpoints. Errors: also those of
   // load_checkpoint().
   Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options = {});
+  explicit Predictor(ModelOfBatch model, const PredictorOptions& options = {});
+  Predictor(std::vector<NamedArray> parameters, ModelOfBatch model, const PredictorOptions& options = {});
+  Predictor(const std::filesystem::path& checkpoint, ModelOfBatch model,
+            const PredictorOptions& options = {});
   ~Predictor();
   Predictor(const Predictor&) = delete;
   Predictor& operator=(const Predictor&) = delete;
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
-  // The outputs for all rows of `inputs`, which are host data, computed `batch_rows` rows at a time. The model is
-  // compiled once for each shape, and stays compiled. Errors: kFailedPrecondition: the object is moved from;
-  // kInvalidArgument: the inputs are not host data; the model returns a tensor with another number of rows, or uses
-  // symbols; a parameter has no value, or one of another type or shape.
+  // The outputs for all rows of the data, which is host data, computed `batch_rows` rows at a time. A model of a batch
+  // finds `inputs` in the field "inputs". The model is compiled once for each shape, and stays compiled. Errors:
+  // kFailedPrecondition: the object is moved from; kNotFound: it lacks a field that the model uses; kInvalidArgument:
+  // the data is not host data; the model returns a tensor with another number of rows, or uses symbols; a parameter has
+  // no value, or one of another type or shape.
   Tensor predict(const Tensor& inputs, std::int64_t batch_rows = 1000);
+  Tensor predict(const Batch& data, std::int64_t batch_rows = 1000);
 
   const std::string& device_name() const;  // "cc:0"
 
