@@ -6,7 +6,7 @@ Usage: uci.py --yoke build/bin/yoke --data DIR [--splits N] [--sets NAME...]
 
 DIR has a folder per set, with data.txt (columns separated by blanks) and splits.txt (permutations of the rows; the last
 tenth is for testing). Prints the mean RMSE over the first N splits of each set, and that of linear least squares on the
-same rows. Exits with 1 if yoke is not better on some set.
+same rows. Exits with 1 if yoke is not better on some set, and with 77 if the data or numpy is missing.
 """
 import argparse
 import json
@@ -14,7 +14,11 @@ import pathlib
 import subprocess
 import sys
 
-import numpy
+try:
+    import numpy
+except ImportError:
+    print("skipped: numpy is not installed")
+    sys.exit(77)
 
 # Label and dropped columns of sets whose label is not the last column; options that differ from COMMON.
 COLUMNS = {"naval_propulsion": (16, [17])}
@@ -59,6 +63,9 @@ def main():
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sets", nargs="*", default=sorted(OPTIONS))
     arguments = parser.parse_args()
+    if not arguments.data.exists():
+        print(f"skipped: no data in {arguments.data}")
+        sys.exit(77)
     worse = []
     print(f"{'set':18} {'splits':>6} {'yoke':>10} {'linear':>10} {'ratio':>6}")
     for name in arguments.sets:

@@ -134,7 +134,8 @@ std::vector<Row> rows() {
           {yoke::Lion{}, 1 - rate}};
 }
 
-int run(std::uint64_t count, int rounds, unsigned threads, bool as_json) {
+// Returns 1 if AdamW reaches less than `least_share` of the plain threads' bandwidth.
+int run(std::uint64_t count, int rounds, unsigned threads, bool as_json, double least_share) {
   yoke::RuntimeOptions options;
   options.plugin_dirs = {YOKE_BENCH_PLUGIN_DIR};
   yoke::Runtime runtime(options);
@@ -142,6 +143,7 @@ int run(std::uint64_t count, int rounds, unsigned threads, bool as_json) {
   const std::vector<std::string> words = {"threads=" + std::to_string(threads)};
   const auto device = backend->open_device(0, backend->parse_options(words));
   nlohmann::json result = nlohmann::json::array();
+  bool is_enough = true;
   if (!as_json) {
     std::printf("optimizer  states   update, ms   update, GB/s   plain, GB/s   share of that\n");
   }
@@ -159,6 +161,7 @@ int run(std::uint64_t count, int rounds, unsigned threads, bool as_json) {
       best = std::min(best, seconds_of([&] { update.run(); }));
       best_plain = std::min(best_plain, seconds_of([&] { plain.run(); }));
     }
+    is_enough = is_enough && (row.optimizer.name() != "adamw" || best_plain / best >= least_share);
     const double bytes =
         4.0 * static_cast<double>(count) * static_cast<double>(1 + 2 * (row.optimizer.states().size() + 1));
     result.push_back({{"optimizer", row.optimizer.name()},
@@ -177,7 +180,7 @@ int run(std::uint64_t count, int rounds, unsigned threads, bool as_json) {
   if (as_json) {
     std::cout << result << '\n';
   }
-  return 0;
+  return is_enough ? 0 : 1;
 }
 
 }  // namespace
@@ -186,6 +189,7 @@ int main(int argc, char** argv) {
   namespace po = boost::program_options;
   std::uint64_t count = 25'000'000;
   int rounds = 20;
+  double least_share = 0;
   unsigned threads = std::max(1U, std::thread::hardware_concurrency());
   po::options_description options(
       "usage: update_bench [OPTION...]\n"
@@ -195,7 +199,9 @@ int main(int argc, char** argv) {
   options.add_options()("help", "show this text")("json", "print one JSON array")(
       "elements", po::value(&count), "number of parameters, default 25,000,000")(
       "rounds", po::value(&rounds), "repetitions of each, default 20")(
-      "threads", po::value(&threads), "threads of each, default one for each core");
+      "threads", po::value(&threads), "threads of each, default one for each core")(
+      "least-share", po::value(&least_share),
+      "exit with 1 if AdamW reaches less than this share of the plain threads' bandwidth; the goal is 0.85");
   try {
     po::variables_map given;
     po::store(po::parse_command_line(argc, argv, options), given);
@@ -207,7 +213,7 @@ int main(int argc, char** argv) {
     if (count == 0 || rounds < 1 || threads == 0) {
       throw po::error("--elements, --rounds and --threads must be at least 1");
     }
-    return run(count, rounds, threads, given.contains("json"));
+    return run(count, rounds, threads, given.contains("json"), least_share);
   } catch (const po::error& error) {
     std::cerr << "update_bench: " << error.what() << "; --help lists the options\n";
     return 2;
