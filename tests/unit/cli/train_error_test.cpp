@@ -226,6 +226,13 @@ TEST(YokeTrainError, TooLittleMemoryIsRefusedWithTheNumbers) {
   const auto huge = run({"train", "--model", "mlp:1000000-1000000", "--shards", "4"});
   EXPECT_EQ(huge.code, 1);
   EXPECT_THAT(huge.err, AllOf(HasSubstr(" TiB of host memory, but "), HasSubstr("gradients ")));
+  // Little for a shard, too much for all of them.
+  const auto many = run({"train", "--model", "mlp:1000000", "--batch", "1024", "--shards", "1024", "--option",
+                         "memory_limit=8000000000"});
+  EXPECT_EQ(many.code, 1);
+  EXPECT_THAT(many.err,
+              AllOf(StartsWith("yoke: this run needs "), HasSubstr(" GiB on cc:0, but 7.5 GiB are available"),
+                    HasSubstr("use fewer shards")));
 }
 
 TEST(YokeTrainError, ForceStartsInSpiteOfTooLittleMemory) {

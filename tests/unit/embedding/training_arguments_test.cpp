@@ -287,6 +287,13 @@ TEST(TrainingArguments, DistributedGroups) {
   group.sync_collective();
   group.close();
   EXPECT_ERROR(kEmpty, group.close());
+  EXPECT_ERROR(kEmpty, (void)group.size());
+  EXPECT_ERROR(kEmpty, group.register_sync_parameters({}));
+  EXPECT_ERROR(kEmpty, (void)group.is_registered({}));
+  EXPECT_ERROR(kEmpty, (void)group.distributed_params(nn::parameters(nn::batch_norm()).front()));
+  EXPECT_ERROR(kEmpty, group.submit_gradient_sync(0, {}));
+  EXPECT_ERROR(kEmpty, group.sync_collective());
+  EXPECT_ERROR(kEmpty, (void)group.gradient(0, {}));
   EXPECT_TRUE(distributed_names({}, {}).empty());
   EXPECT_ERROR(kInvalid, (void)all_reduce(kNone, Reduction::kSum));
   EXPECT_ERROR(kInvalid, DistributedProgram({}, {}));
