@@ -1,6 +1,7 @@
 # cmake/JoinSources.cmake: a script: cmake -DOUTPUT=<file> -DBASE=<folder> -DSOURCES=<paths below BASE, separated by ,>
 # -P JoinSources.cmake writes one source from several. Each anonymous namespace is put in a namespace of its own file,
 # so that files may use the same names.
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE "," ";" sources "${SOURCES}")
 set(text "")
 foreach(source IN LISTS sources)

@@ -120,7 +120,7 @@ KitRun run_kit(std::string_view bug, const std::vector<std::string>& options, do
 }
 
 TEST(Mutant, PassesTheKitWithoutABug) {
-  const KitRun run = run_kit("", {"--jobs", "2", "--programs", "400", "--option", "memory_limit=4000000000",
+  const KitRun run = run_kit("", {"--jobs", "2", "--programs", "120", "--option", "memory_limit=4000000000",
                                   "--require", "yoke.profile/1"});
 
   EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));

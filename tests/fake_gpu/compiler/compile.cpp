@@ -263,7 +263,7 @@ fs::path cache_folder() {
 }
 
 std::string key_of(const std::string& text) {
-  std::string all = text;
+  std::string all = text + __VERSION__;
   for (const std::string& word : command_for("", "")) {
     all += '\n' + word;
   }

@@ -18,7 +18,7 @@ function(yoke_add_opencl_test name timeout)
     COMMAND ${CMAKE_COMMAND} -D what=${name} -D commands=${YOKE_INSTALLED_PREFIX}/all/bin -D source=${YOKE_OPENCL_SOURCE}
       -D work=${YOKE_OUT_OF_TREE_DIR}/opencl -P ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/try.cmake)
   set_tests_properties(out_of_tree.opencl.${name} PROPERTIES LABELS out_of_tree TIMEOUT ${timeout} SKIP_REGULAR_EXPRESSION "SKIPPED:"
-    FIXTURES_REQUIRED "installed_tree;out_of_tree_opencl" ENVIRONMENT "POCL_DEVICES=pthread pthread;POCL_CACHE_DIR=${YOKE_OUT_OF_TREE_DIR}/opencl/cache")
+    FIXTURES_REQUIRED "installed_tree;out_of_tree_opencl" ENVIRONMENT "POCL_DEVICES=pthread pthread;POCL_CACHE_DIR=${YOKE_TEST_CACHE}/pocl")
 endfunction()
 
 yoke_add_opencl_test(TrainsLikeCc 600)

@@ -46,14 +46,14 @@ elseif(what MATCHES "^Conforms")
   # core. The kit allows two thirds of --timeout for a text of 24 programs, and six times
   # --timeout for each of the 8 processes that share the programs.
   if(what STREQUAL "ConformsInPrograms")
-    set(programs 300)
+    set(programs 120)
     set(chosen --filter program.* --seed 1)
   elseif(what STREQUAL "ConformsInOptimizedPrograms")
     # Uses tiles and the optimizer even for small statements, and different programs.
-    set(programs 160)
+    set(programs 60)
     set(chosen --filter program.random-* --option optimize_from=0 --seed 2)
   else()
-    set(programs 160)
+    set(programs 60)
     set(chosen --seed 1)
     foreach(group load args device memory buffer copy stream event routine fault thread lifetime train)
       list(APPEND chosen --filter ${group}.*)
