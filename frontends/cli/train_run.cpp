@@ -158,6 +158,25 @@ double TrainRun::loss_so_far(Trainer& trainer, Progress& progress) {
   return loss_sum_ / static_cast<double>(loss_steps_);
 }
 
+// Returns false if the run ends here.
+bool TrainRun::after_step(Trainer& trainer, Progress& progress, std::int64_t step_in_epoch) {
+  ++epoch_steps_;
+  if (options_.stop_on_nan && !watch_.after_step(trainer)) {
+    return false;
+  }
+  watch_.look_sometimes(trainer, progress);
+  progress.step_done(step_in_epoch);
+  add_to_curve(trainer, progress);
+  if (checkpoints_->is_due(trainer)) {
+    save_checkpoint(trainer);
+    if (!report_->save_error.empty() && !std::exchange(save_warned_, true)) {
+      progress.warn(report_->save_error);
+    }
+    curve_time_ = std::chrono::steady_clock::now();
+  }
+  return !stop_.made() && !is_at_end(trainer);
+}
+
 void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch) {
   EpochReport report;
   loss_sum_ = 0;
@@ -171,23 +190,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   const double saved_before = report_->save_seconds;
   {
     const Timed timed(&seconds);
-    is_whole = trainer.run_epoch([&](std::int64_t step) {
-      ++epoch_steps_;
-      if (options_.stop_on_nan && !watch_.after_step(trainer)) {
-        return false;
-      }
-      watch_.look_sometimes(trainer, progress);
-      progress.step_done(step);
-      add_to_curve(trainer, progress);
-      if (checkpoints_->is_due(trainer)) {
-        save_checkpoint(trainer);
-        if (!report_->save_error.empty() && !std::exchange(save_warned_, true)) {
-          progress.warn(report_->save_error);
-        }
-        curve_time_ = std::chrono::steady_clock::now();
-      }
-      return !stop_.made() && !is_at_end(trainer);
-    });
+    is_whole = trainer.run_epoch([&](std::int64_t step) { return after_step(trainer, progress, step); });
     report_->stopped = stop_.made() || (!is_whole && !is_at_end(trainer));
     report.train_loss = loss_so_far(trainer, progress);
     trainer.wait();

@@ -39,6 +39,7 @@ class TrainRun {
  private:
   Evaluation make_evaluation(Trainer& trainer);
   double loss_so_far(Trainer& trainer, Progress& progress);
+  bool after_step(Trainer& trainer, Progress& progress, std::int64_t step_in_epoch);
   void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
   void stop_at_bad_step(Trainer& trainer, Progress& progress);
   void evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report);

@@ -90,8 +90,9 @@ Tensor augmented(const TrainOptions& options, const TrainData& data, const Tenso
   }
   if (options.crop_padding >= std::min(data.row_count, data.column_count)) {
     throw UsageError("--augment crop:" + std::to_string(options.crop_padding) +
-                     " is too large: the images have " + std::to_string(data.row_count) + " x " +
-                     std::to_string(data.column_count) + " pixels; give fewer than the smaller of the two");
+                     " is too large: for images of " + std::to_string(data.row_count) + " x " +
+                     std::to_string(data.column_count) + " pixels, it can be at most " +
+                     std::to_string(std::min(data.row_count, data.column_count) - 1));
   }
   Tensor images = reshape(inputs, {inputs.dims()[0], data.row_count, data.column_count, 1});
   images = options.flips ? random_flip(images) : images;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -214,8 +215,11 @@ const ContextTensor& adopt_managed(Context& context, std::string_view name, Mana
                               .release = release});
   const ContextTensor& adopted = context.adopt(name, spec, {buffer, 0, spec.byte_count()});
   *is_accepted = true;  // from here on, the context owns it
-  if (is_constant) {
-    context.set_constant(name);
+  try {
+    if (is_constant) {
+      context.set_constant(name);
+    }
+  } catch (const std::bad_alloc&) {  // an error would say that the caller keeps the tensor
   }
   return adopted;
 }

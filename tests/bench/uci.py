@@ -6,7 +6,7 @@ Usage: uci.py --yoke build/bin/yoke --data DIR [--splits N] [--sets NAME...]
 
 DIR has a folder per set, with data.txt (columns separated by blanks) and splits.txt (permutations of the rows; the last
 tenth is for testing). Prints the mean RMSE over the first N splits of each set, and that of linear least squares on the
-same rows. Exits with 1 if yoke is not better on some set, and with 77 if the data or numpy is missing.
+same rows. Exits with 1 unless yoke is better on every set, and with 77 if the data or numpy is missing.
 """
 import argparse
 import json

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/parity/short_runs.py: known models learn from real data in a few seconds.
-"""Trains models by `yoke train` on real data for a few steps, and compares the result with a bar that fails if learning is
-broken. Prints a line per run. Exits with 1 if a bar is missed, and with 77 if the data is missing.
+"""Trains models with `yoke train` on real data for a few steps, and compares each result with a bar that a model misses
+if learning is broken. Prints a line per run. Exits with 1 if a bar is missed, and with 77 if the data is missing.
 
 usage: short_runs.py YOKE DATA
 """
@@ -12,8 +12,8 @@ import subprocess
 import sys
 import time
 
-# Options, the figure, the sign of better, the bar. A model that has not learned has 0.1 and ln 65 = 4.17; one that predicts
-# by the frequencies of characters has 3.3.
+# Options, the metric, 1 if larger is better or -1 if smaller is, the bar. An untrained model has an accuracy of 0.1 and a
+# loss of ln 65 = 4.17; predicting from character frequencies alone gives a loss of 3.3.
 RUNS = [
     (["--data", "mnist", "--model", "lenet", "--batch", "64", "--steps", "250", "--optimizer", "adam"],
      "test_accuracy", 1, 0.9),

@@ -27,9 +27,13 @@ constexpr std::string_view kMean = "all_reduce_mean";
 
 // The reduction that a hint names, for the operation or its gradient.
 std::optional<Reduction> reduction_of(const program::Hint& hint) {
-  return hint.name.starts_with(kSum)    ? std::optional(Reduction::kSum)
-         : hint.name.starts_with(kMean) ? std::optional(Reduction::kMean)
-                                        : std::nullopt;
+  std::string_view name = hint.name;
+  for (constexpr std::string_view kEnd = "_gradient"; name.ends_with(kEnd);) {
+    name.remove_suffix(kEnd.size());
+  }
+  return name == kSum    ? std::optional(Reduction::kSum)
+         : name == kMean ? std::optional(Reduction::kMean)
+                         : std::nullopt;
 }
 
 }  // namespace
@@ -64,18 +68,24 @@ Tensor all_reduce(const Tensor& x, Reduction reduction) {
   if (!program::is_float(x.type())) {
     fail("all_reduce: " + detail::describe(x) + " is not of floating-point type; cast it first");
   }
-  // The product with a scalar that is 1 keeps constants from being folded, which would remove the statement.
-  const auto copy = [](const Tensor& value, const Tensor& one) { return value * cast(one, value.type()); };
+  if (detail::current_composite() != nullptr) {
+    fail("all_reduce: it cannot be used in a composite operation; use it before or after");
+  }
+  if (program::byte_size(x.type()) < 4) {  // sums are computed, and sent, in f32
+    return cast(all_reduce(cast(x, Type::kF32), reduction), x.type());
+  }
+  // The product with a scalar that is 1 keeps constants from being folded, which would remove the statement. All calls
+  // share the scalars, because two must not have the same name.
+  static const Tensor one_f32 = scalar("yoke/one", 1);
+  static const Tensor one_f64 = scalar("yoke/one_f64", 1, Type::kF64);
   const CompositeOptions options{
       .name = std::string(reduction == Reduction::kMean ? kMean : kSum),
-      .forward = [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{copy(in[0], in[1])}; },
+      .forward = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * in[1]}; },
       .backward =
-          [copy](const std::vector<Tensor>& in, const std::vector<Tensor>&,
-                 const std::vector<Tensor>& slopes) {
-            return std::vector<Tensor>{copy(slopes[0], in[1]), Tensor()};
+          [](const std::vector<Tensor>& in, const std::vector<Tensor>&, const std::vector<Tensor>& slopes) {
+            return std::vector<Tensor>{slopes[0] * in[1], Tensor()};
           }};
-  static const Tensor one = scalar("yoke/one", 1);  // the same in all layers: names of scalars differ
-  return composite(options, {x, one})[0];
+  return composite(options, {x, x.type() == Type::kF64 ? one_f64 : one_f32})[0];
 }
 
 struct DistributedProgram::Impl {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "all_reduce.h"
 #include "evaluation_impl.h"
 #include "host_copy.h"
 
@@ -46,8 +47,13 @@ NamedProgram metrics_program(const RowPlan& plan, std::size_t k, bool is_tail, c
     updates.push_back({total, total + cast(metrics[m], Type::kF64) * rows});
     given[name] = prefix + name;
   }
-  return detail::name_program(lower("evaluate", {}, updates), given,
-                              prefix + (is_tail ? "tail_literal/" : "literal/"));
+  const Lowered lowered = lower("evaluate", {}, updates);
+  if (detail::has_all_reduce(lowered.program)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "evaluation: the metrics use all_reduce, which only the loss may use; a metric is averaged "
+                "over all rows");
+  }
+  return detail::name_program(lowered, given, prefix + (is_tail ? "tail_literal/" : "literal/"));
 }
 
 // Per shard: the programs for full batches and for the last batch; empty for shards without rows in them.

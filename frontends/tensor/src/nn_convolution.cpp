@@ -91,19 +91,22 @@ class Conv final : public Layer {
   Parameter bias_;
 };
 
-// Over the values of all shards, and how many there are per channel. The squares are of differences from the mean of all,
-// so that no digits are lost if the mean is large.
+// Returns the moments of the values of all shards, and the number of values per channel. Squares the differences from
+// the overall mean, so that a large mean does not cost precision.
 std::pair<Moments, Tensor> moments_of_shards(const Tensor& x) {
   const std::uint64_t channels = x.dims().back();
   Axes axes;
   for (std::size_t k = 0; k + 1 < x.rank(); ++k) {
     axes.push_back(static_cast<int>(k));
   }
-  const Tensor own = full(x.type(), {1}, static_cast<double>(x.element_count() / channels));
-  const Tensor sums = all_reduce(concat({sum(x, axes), own}, 0), Reduction::kSum);
+  const Type wide = x.type() == Type::kF64 ? x.type() : Type::kF32;
+  const Tensor values = cast(x, wide);
+  const Tensor own = full(wide, {1}, static_cast<double>(x.element_count() / channels));
+  const Tensor sums = all_reduce(concat({sum(values, axes), own}, 0), Reduction::kSum);
   const Tensor count = reshape(slice(sums, 0, channels, channels + 1), {});
   const Tensor center = slice(sums, 0, 0, channels) / count;
-  return {{center, all_reduce(sum(square(x - center), axes), Reduction::kSum) / count}, count};
+  const Tensor variance = all_reduce(sum(square(values - center), axes), Reduction::kSum) / count;
+  return {{cast(center, x.type()), cast(variance, x.type())}, count};
 }
 
 class BatchNorm final : public Layer {
@@ -144,16 +147,19 @@ class BatchNorm final : public Layer {
     }
     Moments now;
     Tensor unbiased;
+    Tensor has_several;  // whether a channel has more than one value; empty: yes
     if (options_.synchronized) {
       const auto [moments, all] = moments_of_shards(x);
       now = moments;
-      unbiased = now.variance * (all / maximum(all - 1.0, 1.0));
+      unbiased = now.variance * cast(all / maximum(all - 1.0, 1.0), x.type());
+      has_several = all > 1.0;
     } else {
       now = channel_moments(x);
       unbiased = now.variance * (count / (count - 1));
     }
     const auto next = [&](const Parameter& old, const Tensor& fresh) {
-      return old.tensor() * (1 - options_.momentum) + fresh * options_.momentum;
+      const Tensor moved = old.tensor() * (1 - options_.momentum) + fresh * options_.momentum;
+      return has_several ? where(has_several, moved, old.tensor()) : moved;
     };
     Tensor y = yoke::batch_norm(x, now, weight, bias, options_.eps);
     y = report_state(y, mean_, next(mean_, now.mean));

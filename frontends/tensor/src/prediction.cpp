@@ -33,13 +33,6 @@ void append_outputs(const LinkedRows& linked, const Batch& data, std::uint64_t b
 
 }  // namespace
 
-ModelOf of_batch(std::function<Tensor(const Tensor& inputs)> model) {
-  if (!model) {
-    return {};
-  }
-  return [model = std::move(model)](const Batch& batch) { return model(batch["inputs"]); };
-}
-
 RowsProgram rows_program(const ModelOf& model, const Batch& data, std::uint64_t rows) {
   const Batch batch = each_field(data, rows, [](const Tensor& all) { return all; });
   const Tensor given = model(batch);

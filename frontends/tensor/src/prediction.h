@@ -12,8 +12,6 @@
 namespace yoke::detail {
 
 using ModelOf = std::function<Tensor(const Batch& batch)>;
-// The model of the field "inputs"; empty if the model is.
-ModelOf of_batch(std::function<Tensor(const Tensor& inputs)> model);
 
 // The program of a model for a number of rows, without its tensors.
 struct RowsProgram {

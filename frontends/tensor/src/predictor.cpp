@@ -33,7 +33,7 @@ std::shared_ptr<Stream> open_stream(const PredictorOptions& options, std::shared
 }  // namespace
 
 struct Predictor::Impl {
-  Impl(std::vector<NamedArray> parameters, ModelOfBatch given, const PredictorOptions& options)
+  Impl(std::vector<NamedArray> parameters, Model given, const PredictorOptions& options)
       : model(std::move(given)), context(open_stream(options, runtime)) {
     device_name = options.backend_name + ":" + std::to_string(options.device);
     for (NamedArray& array : parameters) {
@@ -110,7 +110,7 @@ struct Predictor::Impl {
 
   std::shared_ptr<Runtime> runtime;
   std::string device_name;
-  ModelOfBatch model;
+  Model model;
   std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are on the device
   Context context;                           // the parameters and scalars
   detail::ScalarTable scalars;
@@ -120,33 +120,25 @@ struct Predictor::Impl {
 
 namespace {
 
-Predictor::ModelOfBatch checked(Predictor::ModelOfBatch model) {
+Predictor::Model checked(Predictor::Model model) {
   if (!model) {
-    fail("Predictor: the model is an empty function; give a module, or a function of the inputs");
+    fail(
+        "Predictor: the model is an empty function; give a module, or a function of the inputs or of a "
+        "batch");
   }
   return model;
 }
 
 }  // namespace
 
-Predictor::Predictor(ModelOfBatch model, const PredictorOptions& options)
+Predictor::Predictor(Model model, const PredictorOptions& options)
     : Predictor(std::vector<NamedArray>(), std::move(model), options) {}
 
-Predictor::Predictor(std::vector<NamedArray> parameters, ModelOfBatch model, const PredictorOptions& options)
+Predictor::Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options)
     : impl_(std::make_unique<Impl>(std::move(parameters), checked(std::move(model)), options)) {}
 
-Predictor::Predictor(const std::filesystem::path& checkpoint, ModelOfBatch model,
-                     const PredictorOptions& options)
-    : Predictor(load_checkpoint_weights(checkpoint).state.parameters, std::move(model), options) {}
-
-Predictor::Predictor(Model model, const PredictorOptions& options)
-    : Predictor(detail::of_batch(std::move(model)), options) {}
-
-Predictor::Predictor(std::vector<NamedArray> parameters, Model model, const PredictorOptions& options)
-    : Predictor(std::move(parameters), detail::of_batch(std::move(model)), options) {}
-
 Predictor::Predictor(const std::filesystem::path& checkpoint, Model model, const PredictorOptions& options)
-    : Predictor(checkpoint, detail::of_batch(std::move(model)), options) {}
+    : Predictor(load_checkpoint_weights(checkpoint).state.parameters, std::move(model), options) {}
 
 Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
@@ -165,7 +157,7 @@ Tensor Predictor::predict(const Tensor& inputs, std::int64_t batch_rows) {
 
 Tensor Predictor::predict(const Batch& data, std::int64_t batch_rows) {
   Impl& own = impl();
-  detail::check_prediction(own.model != nullptr, data, batch_rows);
+  detail::check_prediction(static_cast<bool>(own.model), data, batch_rows);
   return detail::predict_rows(data, batch_rows, [&](std::uint64_t rows) { return own.link(data, rows); });
 }
 

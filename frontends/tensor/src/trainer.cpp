@@ -137,7 +137,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
     for (detail::PartLaunch& launch : now.launches[first + part]) {
       launch.routine.run((*symbols)[launch.shard]);
     }
-    if (part < now.reductions.size()) {
+    if (part < now.reductions.size() && !is_trial) {
       now.reductions[part].run();
     }
     for (const GradientParts::Bucket& bucket : after_part[part]) {
@@ -240,7 +240,7 @@ const std::string& Trainer::merge_reason() const {
   return impl_->step_plan.merge_reason();
 }
 bool Trainer::overlaps() const {
-  return impl_->step_plan.overlaps();
+  return impl_->step_plan.overlaps() && !impl_->has_reductions();
 }
 const std::string& Trainer::device_names() const {
   return impl_->device_names;

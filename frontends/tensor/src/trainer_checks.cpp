@@ -128,21 +128,20 @@ void Trainer::Impl::check_data() const {
   }
 }
 
-// The loss may be reduced over the shards while it is computed.
+// Checks the uses of all_reduce in the loss.
 void Trainer::Impl::check_reductions(const program::Program& loss) const {
   const std::vector<detail::ReducePoint> points = detail::reduce_points(loss);
   if (!points.empty() && has_sums()) {
     fail(
-        "data_parallel: the loss uses all_reduce, as synchronized batch norm does, which needs all rows of a "
-        "batch "
-        "at the same time; it cannot be combined with accumulate, reproducible or varying_rows");
+        "data_parallel: the loss uses all_reduce (as synchronized batch norm does), which needs all rows of "
+        "a "
+        "batch at the same time and cannot be combined with accumulate, reproducible or varying_rows");
   }
   for (const detail::ReducePoint& point : points) {
     if (point.reduction != Reduction::kSum) {
       fail(
           "data_parallel: the loss uses all_reduce with Reduction::kMean, but shards may have different "
-          "numbers of "
-          "rows; use Reduction::kSum, and divide by the sum of the rows");
+          "numbers of rows; use Reduction::kSum, and divide by the total number of rows");
     }
   }
 }
@@ -150,9 +149,8 @@ void Trainer::Impl::check_reductions(const program::Program& loss) const {
 void Trainer::Impl::check_symbols(const Lowered& lowered) const {
   if (detail::has_all_reduce(lowered.program)) {
     fail(
-        "data_parallel: the learning rate or a tensor that is read uses all_reduce, which only the loss may "
-        "use; use "
-        "a DistributedProgram");
+        "data_parallel: the learning rate, a tensor that is read or a model for predict() uses all_reduce, "
+        "which only the loss may use; use a DistributedProgram");
   }
   check_values(lowered);
 }

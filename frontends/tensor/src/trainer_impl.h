@@ -99,6 +99,8 @@ struct Trainer::Impl {
   void order_parameters();
   void cut_gradients();
   void cut_at_reductions();
+  std::pair<passes::Cut, std::vector<detail::Variant::Reduced>> cut_at_reductions(
+      const detail::NamedProgram& program);
   void link_reductions(detail::Variant& variant);
   void each_gradient_program(std::size_t k,
                              const std::function<void(const detail::NamedProgram& program)>& visit) const;
@@ -336,6 +338,8 @@ struct Trainer::Impl {
   std::vector<std::size_t> parameter_order;  // of the step plan
   std::vector<std::vector<GradientParts::Bucket>> after_part;
   std::uint64_t carried_byte_count = 0;  // of a shard, for what gradient parts leave for later ones
+  std::uint64_t reduced_byte_count = 0;  // of the largest tensor that the loss reduces
+  bool is_trial = false;                 // only measures; shards do not wait for each other
 
   std::uint64_t batch_number = 0;  // in the epoch
   std::int64_t step_number = 0;

@@ -90,6 +90,7 @@ void Trainer::Impl::measure_row_weights() {
   trial.data = data;
   trial.feed = feed;
   trial.loss_of = loss_of;
+  trial.is_trial = true;
   trial.set_up();
   trial.pretend_batch();
   if (trial.rows_of(trial.variants[0], shard_backends.size() - 1) == 0) {

@@ -87,9 +87,10 @@ void Trainer::Impl::count_memory() {
     const StepMemory bytes = step_plan.memory(static_cast<std::uint32_t>(k));
     MemoryNeed& need = need_of(*shards[k].stream->device());
     need.parameters += bytes.parameters;
-    need.gradients += is_single() ? 0
-                                  : (1 + extra_gradient_levels()) * bytes.gradients + bytes.merge_buffer +
-                                        bytes.wire + bytes.number;
+    need.gradients += is_single()
+                          ? 0
+                          : (1 + extra_gradient_levels()) * bytes.gradients +
+                                std::max(bytes.merge_buffer, reduced_byte_count) + bytes.wire + bytes.number;
     need.state += bytes.state;
     for (std::uint32_t number = 0; number < per_shard; ++number) {
       need.data += slot_count() * slot_rows(first_micro[k] + number) * row_bytes();

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 #include "all_reduce.h"
 #include "trainer_impl.h"
 
 namespace yoke {
 
+using detail::fail;
 using detail::GradientPart;
 using detail::kCarried;
 using detail::NamedProgram;
@@ -87,37 +89,59 @@ void Trainer::Impl::order_parameters() {
 
 // Cuts the programs after each all_reduce of the loss. Precondition: a shard's program computes all of its rows.
 void Trainer::Impl::cut_at_reductions() {
-  std::map<std::string, std::pair<passes::Cut, std::vector<detail::ReducePoint>>> made;  // by text
+  std::map<std::string, std::pair<passes::Cut, std::vector<Variant::Reduced>>> made;  // by text
   for (Variant& variant : variants) {
     for (std::uint32_t k = 0; k < active_shards(variant); ++k) {
       const NamedProgram& program = variant.programs[k];
       const auto [found, is_new] = made.try_emplace(program.text);
-      auto& [cut, points] = found->second;
+      auto& [cut, reduced] = found->second;
       if (is_new) {
-        const program::Program whole = program::parse_and_verify(program.text).programs.at(0);
-        points = detail::reduce_points(whole);
-        std::vector<std::uint32_t> after;
-        for (const detail::ReducePoint& point : points) {
-          after.push_back(point.after);
-        }
-        cut = passes::cut(whole, after);
+        std::tie(cut, reduced) = cut_at_reductions(program);
       }
-      after_part.resize(points.size() + 1);
+      const std::vector<Variant::Reduced>& first = made.at(variants[0].programs[0].text).second;
+      if (!std::equal(reduced.begin(), reduced.end(), first.begin(), first.end(),
+                      [](const auto& a, const auto& b) { return a.spec == b.spec; })) {
+        fail(
+            "data_parallel: loss_of returned losses with different all_reduces; use the same ones, of the "
+            "same shapes, "
+            "for every number of rows");
+      }
+      after_part.resize(reduced.size() + 1);
       auto& parts = variant.parts.emplace_back();
       for (const program::Program& part : cut.parts) {
         parts.push_back(part_of(program, cut, part));
       }
-      auto& reduced = variant.reduced.emplace_back();
-      for (const detail::ReducePoint& point : points) {
-        const auto carried = std::find_if(cut.carried.begin(), cut.carried.end(),
-                                          [&](const auto& one) { return one.tensor.name == point.tensor; });
-        reduced.push_back(carried != cut.carried.end()
-                              ? Variant::Reduced{"", *carried}
-                              : Variant::Reduced{program.rename.at(point.tensor), {}});
-      }
+      variant.reduced.push_back(reduced);
       carried_byte_count = std::max(carried_byte_count, cut.carried_byte_count);
     }
   }
+}
+
+std::pair<passes::Cut, std::vector<Variant::Reduced>> Trainer::Impl::cut_at_reductions(
+    const NamedProgram& program) {
+  const program::Program whole = program::parse_and_verify(program.text).programs.at(0);
+  const std::vector<detail::ReducePoint> points = detail::reduce_points(whole);
+  std::vector<std::uint32_t> after;
+  for (const detail::ReducePoint& point : points) {
+    after.push_back(point.after);
+  }
+  passes::Cut cut = passes::cut(whole, after);
+  std::vector<Variant::Reduced> reduced;
+  for (const detail::ReducePoint& point : points) {
+    const auto tensor = std::find_if(whole.tensors.begin(), whole.tensors.end(),
+                                     [&](const auto& one) { return one.name == point.tensor; });
+    const auto carried = std::find_if(cut.carried.begin(), cut.carried.end(),
+                                      [&](const auto& one) { return one.tensor.name == point.tensor; });
+    Variant::Reduced& one = reduced.emplace_back();
+    one.spec = {static_cast<std::int32_t>(tensor->type), tensor->dims};
+    if (carried != cut.carried.end()) {
+      one.offset = carried->offset;
+    } else {
+      one.argument = program.rename.at(point.tensor);
+    }
+    reduced_byte_count = std::max(reduced_byte_count, one.spec.byte_count());
+  }
+  return {std::move(cut), std::move(reduced)};
 }
 
 void Trainer::Impl::cut_gradients() {
@@ -226,20 +250,14 @@ void Trainer::Impl::link_reductions(Variant& variant) {
     Context member = contexts[k].child();
     for (std::size_t i = 0; i < variant.reduced[k].size(); ++i) {
       const Variant::Reduced& reduced = variant.reduced[k][i];
-      const std::string name = variant_name + std::to_string(i);
-      if (reduced.carried) {
-        const program::Tensor& tensor = reduced.carried->tensor;
-        member.adopt(
-            name, {static_cast<std::int32_t>(tensor.type), tensor.dims},
-            {contexts[k].tensor(kCarried).view.buffer, reduced.carried->offset, tensor.byte_count()});
-      } else {
-        const ContextTensor& argument = contexts[k].tensor(reduced.tensor);
-        member.adopt(name, argument.spec, argument.view);
-      }
+      const BufferView view = reduced.argument.empty() ? BufferView{contexts[k].tensor(kCarried).view.buffer,
+                                                                    reduced.offset, reduced.spec.byte_count()}
+                                                       : contexts[k].tensor(reduced.argument).view;
+      member.adopt(variant_name + std::to_string(i), reduced.spec, view);
     }
     members.push_back(std::move(member));
   }
-  const auto group = Collectives::create(step_plan.strategy(), members);
+  const auto group = Collectives::create(step_plan.strategy(), members, options.merge_use, codes);
   for (std::size_t i = 0; i < variant.reduced[0].size(); ++i) {
     variant.reductions.push_back(group->all_reduce(variant_name + std::to_string(i)));
   }

@@ -24,7 +24,9 @@ detail::LinkedRows Trainer::Impl::link_rows(const std::function<Tensor(const Bat
 
 Tensor Trainer::predict(const std::function<Tensor(const Tensor&)>& model, const Tensor& inputs,
                         std::int64_t batch_rows) {
-  return predict(detail::of_batch(model), Batch{{"inputs", inputs}}, batch_rows);
+  const auto of_batch = [&](const Batch& batch) { return model(batch["inputs"]); };
+  return predict(model ? of_batch : std::function<Tensor(const Batch&)>(), Batch{{"inputs", inputs}},
+                 batch_rows);
 }
 
 Tensor Trainer::predict(const std::function<Tensor(const Batch&)>& model, const Batch& data,

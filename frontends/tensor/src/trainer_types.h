@@ -79,8 +79,9 @@ struct Variant {
   std::vector<std::vector<PartLaunch>> launches;  // per slot and part
   // If the loss uses all_reduce: per active shard and reduction, what is reduced after the part of the same number.
   struct Reduced {
-    std::string tensor;                           // an argument's in the shard's context, or
-    std::optional<passes::Cut::Carried> carried;  // what a part leaves for later ones
+    TensorSpec spec;
+    std::string argument;      // the name of an argument in the shard's context; empty: carried
+    std::uint64_t offset = 0;  // in kCarried
   };
   std::vector<std::vector<Reduced>> reduced;
   std::vector<LinkedCollective> reductions;

@@ -226,7 +226,7 @@ TEST(YokeTrainError, TooLittleMemoryIsRefusedWithTheNumbers) {
   const auto huge = run({"train", "--model", "mlp:1000000-1000000", "--shards", "4"});
   EXPECT_EQ(huge.code, 1);
   EXPECT_THAT(huge.err, AllOf(HasSubstr(" TiB of host memory, but "), HasSubstr("gradients ")));
-  // Little for a shard, too much for all of them.
+  // One shard fits in memory; all of them do not.
   const auto many = run({"train", "--model", "mlp:1000000", "--batch", "1024", "--shards", "1024", "--option",
                          "memory_limit=8000000000"});
   EXPECT_EQ(many.code, 1);

@@ -91,6 +91,19 @@ TEST_F(PredictorTest, ModelOfABatchUsesItsFields) {
   EXPECT_THAT(error_of([&] { (void)predictor.predict(x_); }), is_error(ErrorCode::kNotFound, "factor"));
 }
 
+// Neither may be asked whether it takes a batch.
+TEST_F(PredictorTest, HandlesAndGenericFunctionsAreModels) {
+  const nn::Handle<nn::Embedding> table = nn::embedding(3, 2);
+  const Parameter values = nn::parameters(table).front();
+  const std::vector<float> numbers = {1, 2, 3, 4, 5, 6};
+  values.set_values(std::as_bytes(std::span(numbers)));
+  const Tensor ids = tensor<std::int32_t>({2, 0}, {2});
+  EXPECT_EQ(floats(Predictor(table, predictor_options()).predict(ids)), (std::vector<float>{5, 6, 1, 2}));
+  const auto twice = [](const auto& x) { return x * 2.0; };
+  EXPECT_EQ(floats(Predictor(twice, predictor_options()).predict(tensor<float>({1, 2}, {2}))),
+            (std::vector<float>{2, 4}));
+}
+
 TEST_F(PredictorTest, OptimizerStatesAreNotNeeded) {
   std::filesystem::remove(folder_ / "latest/optimizer.safetensors");
   EXPECT_EQ(floats(Predictor(folder_.path(), make_model(), predictor_options()).predict(x_, 7)), expected_);

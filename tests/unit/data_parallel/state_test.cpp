@@ -203,8 +203,8 @@ TEST(RunningState, EvaluationUsesItAndDoesNotChangeIt) {
   }
 }
 
-// The numbers depend on the row's place in the batch, not on the shard, nor on the latest step.
-TEST(RandomNumbers, ByRowOutsideOfTrainingAreThoseOfTheRow) {
+// The numbers depend on the row's position in the batch, but not on the shard or the latest step.
+TEST(RandomNumbers, ByRowDependOnlyOnTheRowOutsideOfTraining) {
   const Tensor x = tensor(some_numbers(kRows * 3, 1), {kRows, 3});
   const Tensor y = tensor(some_numbers(kRows, 2), {kRows, 1});
   const auto draws = [](const Tensor& a) { return uniform({a.dims()[0]}, {.stream = 3, .by_row = true}); };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/all_reduce.h>
+#include <yoke/composite.h>
 #include <yoke/models.h>
 
 #include "common.h"
@@ -17,7 +18,7 @@ constexpr std::uint64_t kRows = 22;
 Tensor features() {
   std::vector<float> values = some_numbers(kRows * 5, 3);
   for (float& value : values) {
-    value = value * 2 + 30;  // a mean that is large beside the differences
+    value = value * 2 + 30;  // the mean is large compared with the differences
   }
   return tensor(values, {kRows, 5});
 }
@@ -116,7 +117,7 @@ TEST(SynchronizedNorm, WorksInHandWrittenLoopsAndWithOtherOptions) {
   expect_same(train(options, true), alone);
 }
 
-TEST(SynchronizedNorm, BatchesOfACallerAreTheSame) {
+TEST(SynchronizedNorm, FeedGivesTheSameResults) {
   const Trained alone = train(options_of(1), false);
   const Tensor x = features();
   const Tensor y = tensor(some_numbers(kRows, 9), {kRows, 1});
@@ -150,8 +151,8 @@ TEST(SynchronizedNorm, BatchesOfACallerAreTheSame) {
   expect_same(found, alone);
 }
 
-// The reduced tensors here are arguments of the gradient program: the loss, and the gradient of w. Each shard adds up the
-// losses of both, and the gradients are those of both losses.
+// The reduced tensors here are arguments of the gradient program: the loss, and the gradient of w. Every shard's loss is
+// the sum over all shards, so the gradients are those of all shards' losses.
 TEST(SynchronizedNorm, ResultsCanBeReduced) {
   for (const std::int64_t shards : {1, 2}) {
     const Parameter w("w", {}, Initializer::constant(2));
@@ -170,7 +171,47 @@ TEST(SynchronizedNorm, ResultsCanBeReduced) {
   }
 }
 
-TEST(SynchronizedNorm, WhatCannotBeReducedIsRefused) {
+TEST(SynchronizedNorm, SumsF64InF64AndSixteenBitsInF32) {
+  for (const Type type : {Type::kF64, Type::kBF16}) {
+    SCOPED_TRACE(program::type_name(type));
+    std::vector<std::vector<double>> losses;
+    for (const std::int64_t shards : {1, 3}) {
+      const nn::Module norm = nn::named("norm", nn::batch_norm({.synchronized = true, .type = type}));
+      const nn::Module linear = nn::linear(1);
+      const auto loss_of = [&](const Tensor& x, const Tensor& y) {
+        return mse(linear(cast(norm(cast(x, type)), Type::kF32)), y);
+      };
+      auto& found = losses.emplace_back();
+      data_parallel(options_of(shards), features(), tensor(some_numbers(kRows, 9), {kRows, 1}), loss_of,
+                    [&](Trainer& trainer) {
+                      for (int i = 0; i < 4; ++i) {
+                        trainer.step();
+                        found.push_back(trainer.loss_value());
+                      }
+                    });
+    }
+    expect_near(losses[1], losses[0], type == Type::kF64 ? 1e-5 : 2e-2);
+  }
+}
+
+// One row in the last batch: its channels have no variance.
+TEST(SynchronizedNorm, SingleValueKeepsTheRunningStatistics) {
+  const nn::Module norm = nn::named("norm", nn::batch_norm({.synchronized = true}));
+  const nn::Module linear = nn::linear(1);
+  DataParallelOptions options = options_of(2);
+  options.batch_size = 21;
+  data_parallel(
+      options, features(), tensor(some_numbers(kRows, 9), {kRows, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(linear(norm(x)), y); },
+      [&](Trainer& trainer) {
+        trainer.step();
+        const std::vector<float> before = trainer.read_values("norm.running_var");
+        trainer.step();
+        EXPECT_EQ(trainer.read_values("norm.running_var"), before);
+      });
+}
+
+TEST(SynchronizedNorm, UnsupportedReductionsAreErrors) {
   const auto fails = [](DataParallelOptions options, const std::function<Tensor(const Tensor&)>& model) {
     return test::error_of([&] {
       data_parallel(
@@ -193,6 +234,29 @@ TEST(SynchronizedNorm, WhatCannotBeReducedIsRefused) {
       options_of(2), [&](const Tensor& x) { return linear(x - all_reduce(mean(x, {0}), Reduction::kMean)); });
   EXPECT_EQ(mean_of_shards.code(), ErrorCode::kInvalidArgument);
   EXPECT_THAT(mean_of_shards.what(), ::testing::HasSubstr("use Reduction::kSum"));
+  // The last batch has 6 rows, 2 for each of 3 shards.
+  const Error differs = fails(options_of(3), [&](const Tensor& x) {
+    return x.dims()[0] == 2 ? linear(x) : linear(x - all_reduce(mean(x, {0}), Reduction::kSum) / 3.0);
+  });
+  EXPECT_THAT(differs.what(), ::testing::HasSubstr("losses with different all_reduces"));
+  EXPECT_THAT(test::error_of([&] {
+                const CompositeOptions shifted{
+                    "shifted", [](const std::vector<Tensor>& in) {
+                      return std::vector<Tensor>{in[0] - all_reduce(in[0], Reduction::kSum)};
+                    }};
+                (void)composite(shifted, {features()});
+              }).what(),
+              ::testing::HasSubstr("cannot be used in a composite operation"));
+  data_parallel(
+      options_of(2), features(), tensor(some_numbers(kRows, 9), {kRows, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(linear(x), y); },
+      [&](Trainer& trainer) {
+        const auto metrics = [&](const Tensor& x, const Tensor&) {
+          return std::vector<Tensor>{all_reduce(mean(linear(x)), Reduction::kSum)};
+        };
+        EXPECT_THAT(test::error_of([&] { (void)trainer.evaluation(features(), features(), metrics); }).what(),
+                    ::testing::HasSubstr("evaluation: the metrics use all_reduce"));
+      });
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct AttentionOptions {
   Tensor mask = {};
   std::optional<double> scale = std::nullopt;  // default 1 / sqrt(head size)
   std::function<Tensor(const Tensor& weights)> dropout =
-      {};  // of the softmax, such as nn::dropout(0.1); empty: none
+      {};  // applied to the softmax, such as nn::dropout(0.1); empty: no dropout
 };
 // softmax(query * transpose(key) * scale) * value for each head, as jax.nn.dot_product_attention.
 //   query [batch, queries, heads, size], key [batch, keys, key heads, size], value [batch, keys, key heads, size']

@@ -15,7 +15,7 @@ namespace yoke::models {
 // LeNet-5 with ReLU and max pooling; 61,706 weights for 28 x 28 pixels and 10 classes. At least 14 x 14 pixels.
 nn::Module lenet(std::uint64_t class_count);
 // ResNet-18 for small images: a 3 x 3 convolution first, and no pooling before the blocks; 11,173,962 weights for 3
-// channels and 10 classes.
+// channels and 10 classes. `norm`: options of every batch norm.
 nn::Module resnet18(std::uint64_t class_count, const nn::BatchNormOptions& norm = {});
 
 // Models of text: symbol numbers [batch, context] -> logits of the symbol after each one, [batch, context, symbols]. A

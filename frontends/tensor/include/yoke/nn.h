@@ -99,15 +99,17 @@ struct BatchNormOptions {
   double momentum = 0.1;  // the share of the new statistics in the running ones
   double eps = 1e-5;
   bool affine = true;  // has weight and bias
-  // Whether training uses the statistics of the whole batch instead of those of a shard: two more exchanges between
-  // the shards per layer and direction. Not with accumulate, reproducible or varying_rows.
+  // Whether training uses the statistics of the whole batch instead of those of each shard. Each layer then needs two
+  // more exchanges between the shards in the forward pass, and two in the backward pass. Cannot be combined with
+  // accumulate, reproducible or varying_rows.
   bool synchronized = false;
   Type type = Type::kF32;
 };
-// In training, normalizes each channel (the last axis) with the statistics of its input: unless they are synchronized,
-// those of one shard or micro-batch. In evaluation, with the running mean and variance. These are the states "running_mean" and
-// "running_var", the unbiased variance; with several shards, all have the mean over the rows of what the shards report.
-// in_mode() for training throws Error kInvalidArgument if there is a single value per channel.
+// In training, normalizes each channel (the last axis) with the statistics of its input: those of one shard or
+// micro-batch, or of the whole batch if `synchronized`. In evaluation, with the running mean and variance. These are
+// the states "running_mean" and "running_var", the unbiased variance; with several shards, all have the mean over the
+// rows of what the shards report. With a single value per channel, in_mode() for training throws Error
+// kInvalidArgument or, if `synchronized`, the states do not change.
 Module batch_norm(const BatchNormOptions& options = {});
 
 struct NormOptions {
@@ -189,7 +191,7 @@ struct MultiHeadAttentionOptions {
   std::uint64_t key_heads = 0;  // of keys and values, a divisor of `heads`; 0: `heads`
   bool causal = false;
   bool rotary = false;  // rotates queries and keys by their positions
-  double dropout = 0;   // of the attention weights
+  double dropout = 0;   // the rate for the attention weights; 0: no dropout
   bool bias = true;
   Type type = Type::kF32;
   // Defaults: U(-b, b) with b = sqrt(6 / (4 * width)) for query, key and value, 1 / sqrt(width) for output, biases 0.

@@ -80,8 +80,8 @@ dlpack::DLManagedTensor* to_dlpack_unversioned(const ContextTensor& tensor);
 
 // Adds a tensor of another library to the context, in the same memory. The context's device must be able to use
 // the memory in place: its own memory, or host memory, which devices of cuda and hip pin. The other library's work on
-// the memory must have finished. A tensor with kDLReadOnly becomes a constant (Context::set_constant); do not copy to
-// it.
+// the memory must have finished. A tensor with kDLReadOnly becomes a constant (Context::set_constant), unless the
+// host runs out of memory at that point; do not copy to it.
 // Ownership: the context's tensor owns *tensor and calls its deleter when the last user of the buffer is
 // destroyed. If this throws, the caller keeps *tensor and the deleter is not called.
 // Throws Error kInvalidArgument: null or malformed, an empty dimension, strides that are not compact row by row,
