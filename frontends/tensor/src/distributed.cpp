@@ -133,6 +133,7 @@ void DistributedGroup::Impl::link_mean(Gradient& gradient) {
 }
 
 void DistributedGroup::register_sync_parameters(std::span<const Parameter> parameters) {
+  (void)impl();  // throws if the group is closed
   for (const Parameter& parameter : parameters) {
     const DistributedParamId id = DistributedParamId::of(parameter);
     if (is_registered(id)) {

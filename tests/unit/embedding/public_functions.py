@@ -31,7 +31,7 @@ def without_templates(text):
 def function_in(statement):
     """The name and the parameters of the function that a statement declares, or None."""
     statement = without_templates(statement).strip()
-    statement = re.sub(r"\brequires\s*\([^()]*\)", "", statement)
+    statement = re.sub(r"\brequires\s*\((?:[^()]|\([^()]*\))*\)", "", statement)
     match = re.search(r"(~?\w+)\s*\(([^)]*)", statement.split("=")[0])
     if not match or re.match(r"(friend|using|typedef|static_assert|enum)\b", statement) or "operator" in statement:
         return None
