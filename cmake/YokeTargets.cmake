@@ -211,8 +211,8 @@ endfunction()
 
 # yoke_add_test(<name> SOURCES ... LIBS ... LABELS ... [TIMEOUT s] [ENVIRONMENT ...] [SEPARATE] [SWEEPS pattern...]): adds
 # a GoogleTest program; ctest runs each of its tests in its own process. With a sanitizer and without SEPARATE, four
-# processes run a quarter of the tests each. The address sanitizer leaves out the tests that match SWEEPS: those that
-# repeat other tests with many settings, or take long.
+# processes run a quarter of the tests each. Sanitizers leave out the tests that match SWEEPS: those that repeat other
+# tests with many settings, or take long.
 function(yoke_add_test name)
   cmake_parse_arguments(arg "SEPARATE" "TIMEOUT" "SOURCES;LIBS;LABELS;ENVIRONMENT;SWEEPS" ${ARGN})
   find_package(GTest REQUIRED)
@@ -245,7 +245,7 @@ function(yoke_add_test name)
     return()
   endif()
   set(filter "")
-  if(YOKE_SANITIZE STREQUAL "address" AND arg_SWEEPS)
+  if(arg_SWEEPS)
     list(JOIN arg_SWEEPS ":" filter)
     set(filter GTEST_FILTER=-${filter})
   endif()
