@@ -101,7 +101,8 @@ std::pair<Moments, Tensor> moments_of_shards(const Tensor& x) {
   }
   const Type wide = x.type() == Type::kF64 ? x.type() : Type::kF32;
   const Tensor values = cast(x, wide);
-  const Tensor own = full(wide, {1}, static_cast<double>(x.element_count() / channels));
+  const std::uint64_t rows = x.element_count() / channels;
+  const Tensor own = full(wide, {1}, static_cast<double>(rows));
   const Tensor sums = all_reduce(concat({sum(values, axes), own}, 0), Reduction::kSum);
   const Tensor count = reshape(slice(sums, 0, channels, channels + 1), {});
   const Tensor center = slice(sums, 0, 0, channels) / count;
@@ -141,7 +142,8 @@ class BatchNorm final : public Layer {
     const Tensor bias = bias_ ? bias_.tensor() : Tensor();
     const Tensor running =
         yoke::batch_norm(x, {mean_.tensor(), variance_.tensor()}, weight, bias, options_.eps);
-    const auto count = static_cast<double>(x.element_count() / channels);
+    const std::uint64_t rows = x.element_count() / channels;
+    const auto count = static_cast<double>(rows);
     if (count < 2 && !options_.synchronized) {
       return by_mode({}, running);
     }

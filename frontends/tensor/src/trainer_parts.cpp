@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "all_reduce.h"
+#include "node.h"
 #include "trainer_impl.h"
 
 namespace yoke {
