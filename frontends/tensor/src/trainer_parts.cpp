@@ -123,6 +123,7 @@ std::pair<passes::Cut, std::vector<Variant::Reduced>> Trainer::Impl::cut_at_redu
   const program::Program whole = program::parse_and_verify(program.text).programs.at(0);
   const std::vector<detail::ReducePoint> points = detail::reduce_points(whole);
   std::vector<std::uint32_t> after;
+  after.reserve(points.size());
   for (const detail::ReducePoint& point : points) {
     after.push_back(point.after);
   }
