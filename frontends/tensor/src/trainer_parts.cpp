@@ -104,8 +104,7 @@ void Trainer::Impl::cut_at_reductions() {
                       [](const auto& a, const auto& b) { return a.spec == b.spec; })) {
         fail(
             "data_parallel: loss_of returned losses with different all_reduces; use the same ones, of the "
-            "same shapes, "
-            "for every number of rows");
+            "same shapes, for every number of rows");
       }
       after_part.resize(reduced.size() + 1);
       auto& parts = variant.parts.emplace_back();
@@ -147,8 +146,12 @@ std::pair<passes::Cut, std::vector<Variant::Reduced>> Trainer::Impl::cut_at_redu
 }
 
 void Trainer::Impl::cut_gradients() {
-  if (!is_single() &&
-      detail::has_all_reduce(program::parse_and_verify(variants[0].programs[0].text).programs.at(0))) {
+  const auto reduces = [](const NamedProgram& program) {
+    return detail::has_all_reduce(program::parse_and_verify(program.text).programs.at(0));
+  };
+  if (!is_single() && std::any_of(variants.begin(), variants.end(), [&](const Variant& variant) {
+        return std::any_of(variant.programs.begin(), variant.programs.end(), reduces);
+      })) {
     cut_at_reductions();
     return;
   }
