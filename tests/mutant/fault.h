@@ -5,8 +5,10 @@
 #include <yoke/ext/fault.h>
 #include <yoke/sdk/failure.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -33,10 +35,36 @@ class Faults {
   std::array<Armed, YOKE_FAULT_DEVICE_LOST + 1> armed_;
 };
 
+// A condition variable whose waiters look again every 100 ms: glibc before 2.41 may lose a wake-up when many threads
+// wait on one (glibc bug 25847).
+class Changed {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void notify_all() { changed_.notify_all(); }
+  // May return early.
+  void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline) {
+    changed_.wait_until(lock, std::min(deadline, Clock::now() + std::chrono::milliseconds(100)));
+  }
+  template <class Predicate>
+  void wait_until(std::unique_lock<std::mutex>& lock, Clock::time_point deadline, Predicate is_over) {
+    while (!is_over() && Clock::now() < deadline) {
+      wait_until(lock, deadline);
+    }
+  }
+  template <class Predicate>
+  void wait(std::unique_lock<std::mutex>& lock, Predicate is_over) {
+    wait_until(lock, Clock::time_point::max(), std::move(is_over));
+  }
+
+ private:
+  std::condition_variable changed_;
+};
+
 // One lock for all streams, because they wait for each other. Held only briefly.
 struct Hub {
   std::mutex mutex;
-  std::condition_variable changed;
+  Changed changed;
   std::atomic<bool> any_lost{false};     // for the bug loss_affects_every_handle
   std::atomic<bool> all_aborted{false};  // for the bug abort_ends_every_device
 };
