@@ -91,16 +91,29 @@ class CommandRing {
 
   // For the producer.
   std::uint64_t room() const { return kCapacity - (head_.load() - tail_.load()); }
-  Command& next() { return slots_[head_.load(std::memory_order_relaxed) % kCapacity]; }
+  // Begins with the first slot whenever the ring is empty, so that a stream with few commands uses little memory,
+  // which stays in the cache.
+  Command& next() {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head == tail_.load()) {
+      first_.store(head, std::memory_order_relaxed);
+    }
+    return slot(head);
+  }
   void push() { head_.store(head_.load(std::memory_order_relaxed) + 1); }
   // For the consumer.
-  Command& front() { return slots_[tail_.load(std::memory_order_relaxed) % kCapacity]; }
+  Command& front() { return slot(tail_.load(std::memory_order_relaxed)); }
   void pop() { tail_.store(tail_.load(std::memory_order_relaxed) + 1); }
   // For both.
   bool is_empty() const { return head_.load() == tail_.load(); }
 
  private:
+  Command& slot(std::uint64_t number) {
+    return slots_[(number - first_.load(std::memory_order_relaxed)) % kCapacity];
+  }
+
   std::vector<Command> slots_;
+  std::atomic<std::uint64_t> first_{0};  // the number of the command in the first slot; stored while the ring is empty
   alignas(64) std::atomic<std::uint64_t> head_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
 };

@@ -82,7 +82,7 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
 // Precondition: issue_mutex_ is held. Returns null if the stream is closed or an event cannot be recorded,
 // or if every event has a waiter.
 StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
-  // From the newest event back. Most calls look at one, which matters with many streams: all 16 are 8 lines of cache.
+  // From the newest event back. Most calls look at one, which matters with many streams: all 8 are 4 lines of cache.
   NativeEvent* best = nullptr;
   for (std::size_t i = 1; i <= events_.size(); ++i) {
     NativeEvent& event = events_[(next_event_ + events_.size() - i) % events_.size()];

@@ -99,7 +99,7 @@ class IssuedWork {
   std::string text(std::uint64_t first, std::uint64_t last) const;
 
  private:
-  static constexpr std::uint64_t kCapacity = 64;
+  static constexpr std::uint64_t kCapacity = 16;
   struct alignas(64) Item {  // one line of cache
     Wait wait;               // of a command only the ticket
     CommandKind kind = CommandKind::kWait;

@@ -314,7 +314,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   yoke_stream* native_ = nullptr;
   bool is_native_ = false;
   std::mutex issue_mutex_;
-  std::array<NativeEvent, 16> events_;  // in a ring, recorded in this order
+  std::array<NativeEvent, 8> events_;  // in a ring, recorded in this order
   std::size_t next_event_ = 0;
   bool cannot_record_ = false;  // event_record failed
   std::mutex native_mutex_;
