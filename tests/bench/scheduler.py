@@ -6,8 +6,9 @@
 
 On the backend null, for each strategy, by step_bench. Times are of all cores together, so that other load changes them
 little:
-  step         a step of 2 shards with 20 launches each and 32,000 f32 elements: at most 15 microseconds
-  parameters   its time with 500 parameters / with 1: at most 1.2
+  step         a step of 2 shards with 20 launches each and 64 f32 elements, so that null copies few bytes: at most 15
+               microseconds
+  parameters   the same with 32,000 elements, its time with 500 parameters / with 1: at most 1.2
   growth       a step of 256 shards / of 64 shards, 1 launch each, 64 elements: at most 4.5
   instructions the same, in executed instructions, with valgrind if it is installed: growth without misses of the cache
   setup        setting up 1,024 shards: at most 2 seconds
@@ -88,7 +89,9 @@ def rows_of(options):
     wants = lambda row: options.only in (None, row)
     steps = Measurements()
     for merge in STRATEGIES:
-        for parameters in [1] * (wants("step") or wants("parameters")) + [500] * wants("parameters"):
+        if wants("step"):
+            steps.add((merge, "step"), step_bench(options, "cpu_us", merge=merge, elements=64))
+        for parameters in (1, 500) if wants("parameters") else ():
             steps.add((merge, parameters), step_bench(options, "cpu_us", merge=merge, parameters=parameters))
         for shards in (64, 256) if wants("growth") else ():
             steps.add((merge, "shards", shards),
@@ -100,7 +103,7 @@ def rows_of(options):
     best = steps.best
     for merge in STRATEGIES:
         if wants("step"):
-            yield "step", merge, best[merge, 1], "us", 15
+            yield "step", merge, best[merge, "step"], "us", 15
         if wants("parameters"):
             yield "parameters", merge, best[merge, 500] / best[merge, 1], "", 1.2
         if wants("growth"):
