@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/cc/tile/ahead.h: fetches the next tile of a region into the cache while this one is computed.
+// plugins/cc/tile/ahead.h: fetches the next tile of a region or of a long stream into the cache while this one is
+// computed.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +9,8 @@
 
 namespace yoke::cc {
 
-// Kernels call step() once per operation. Each call fetches an equal share of the next tile of the
-// region, as if a tile of the region took as many calls as the previous one.
+// Kernels call step() once per operation. Each call fetches an equal share of the next tile, as if each tile took as
+// many calls as the previous one.
 class Ahead {
  public:
   // clear() and add() state the bytes that the next tile touches.

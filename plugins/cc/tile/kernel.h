@@ -61,6 +61,7 @@ struct Schedule {
   std::vector<std::int32_t> source;  // per loop of the kernel: the statement's loop that provides its strides
   std::int32_t rows = -1;            // index into loops; -1: the tile has one row (or column)
   std::int32_t columns = -1;
+  bool is_long_stream = false;  // elementwise work on data that is too large for the caches
   bool rows_reduced() const { return rows >= 0 && loops[static_cast<std::size_t>(rows)].reduce; }
   bool columns_reduced() const { return columns >= 0 && loops[static_cast<std::size_t>(columns)].reduce; }
 };
@@ -270,7 +271,8 @@ struct TileState {
   std::vector<std::int64_t> index;  // per loop: the tile's first iteration
   std::int64_t nr = 1;
   std::int64_t nc = 1;
-  Ahead* ahead = nullptr;
+  Ahead next_tile;         // of a long stream
+  Ahead* ahead = nullptr;  // if not null: what the kernel fetches while it computes
   std::vector<Carry> carries;
 };
 TileState make_state(const TileKernel& kernel);

@@ -185,6 +185,7 @@ TileState make_state(const TileKernel& kernel) {
   state.stream_bases.resize(kernel.streams.size());
   state.form_bases.resize(kernel.forms.size());
   state.index.resize(kernel.schedule.loops.size());
+  state.next_tile.reserve(kernel.streams.size());
   return state;
 }
 

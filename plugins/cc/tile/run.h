@@ -20,6 +20,9 @@ class Run {
       : kernel_(kernel), schedule_(kernel.schedule), state_(state), tensors_(tensors) {}
 
   void start(std::span<const int64_t> symbol_values, std::byte* scratch) {
+    if (schedule_.is_long_stream) {
+      state_.ahead = &state_.next_tile;
+    }
     for (std::size_t i = 0; i < kernel_.register_offset.size(); ++i) {
       state_.slots[i] = scratch + kernel_.register_offset[i];
     }
@@ -45,6 +48,9 @@ class Run {
       } else {
         measure();
         move_streams();
+        if (schedule_.is_long_stream) {
+          fetch_next();
+        }
         execute_body();
       }
       step();
@@ -166,6 +172,20 @@ class Run {
       state_.slots[kernel_.register_count + i] =
           base == nullptr ? nullptr : base + at(stream.form, state_.stream_bases[i]) * stream.element_size;
     }
+  }
+
+  // The next tile's operands follow those of this tile.
+  void fetch_next() {
+    Ahead& ahead = state_.next_tile;
+    ahead.clear();
+    for (std::size_t i = 0; i < kernel_.streams.size(); ++i) {
+      const Stream& stream = kernel_.streams[i];
+      if (!stream.past_caches && column_step(stream.form) == 1) {
+        const int64_t bytes = state_.nc * stream.element_size;
+        ahead.add(static_cast<const std::byte*>(state_.slots[kernel_.register_count + i]) + bytes, bytes);
+      }
+    }
+    ahead.start();
   }
 
   int64_t rows_of(std::uint8_t mask) const { return (mask & kRows) != 0 ? state_.nr : 1; }

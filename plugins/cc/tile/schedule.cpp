@@ -94,10 +94,10 @@ std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   return best;
 }
 
-// Elementwise work on data that is too large for the caches. In short tiles, loads of all tensors are on their way
-// while values are computed: AdamW's update of 25 million parameters takes 0.7 to 0.9 of the time of tiles of
-// 1024 elements.
-constexpr std::int64_t kStreamElements = 256;
+// Elementwise work on data that is too large for the caches. Its tiles are short, and a thread fetches the next one while
+// it computes: AdamW's update of 25 million parameters takes about 0.8 of the time without fetching, and 0.9 of the
+// time of tiles of 1024 elements (tests/bench/update_bench.cpp).
+constexpr std::int64_t kStreamElements = 512;
 bool is_long_stream(const Schedule& schedule, std::int64_t width) {
   constexpr std::int64_t kLong = std::int64_t{1} << 20;
   return width >= kLong && std::none_of(schedule.loops.begin(), schedule.loops.end(),
@@ -133,7 +133,8 @@ Schedule make_schedule(const ScheduleInput& own, const ScheduleInput* original) 
   if (schedule.columns >= 0) {
     TileLoop& columns = schedule.loops[static_cast<std::size_t>(schedule.columns)];
     width = columns.extent;
-    const std::int64_t most = is_long_stream(schedule, width) ? kStreamElements : kTileElements;
+    schedule.is_long_stream = is_long_stream(schedule, width);
+    const std::int64_t most = schedule.is_long_stream ? kStreamElements : kTileElements;
     const std::int64_t pieces = (width + most - 1) / most;
     columns.chunk = pieces == 1 ? width : ((width + pieces - 1) / pieces + 15) / 16 * 16;
     if (width > kTileElements / 2 || schedule.loops.size() < 2) {
