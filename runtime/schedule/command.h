@@ -113,7 +113,8 @@ class CommandRing {
   }
 
   std::vector<Command> slots_;
-  std::atomic<std::uint64_t> first_{0};  // the number of the command in the first slot; stored while the ring is empty
+  std::atomic<std::uint64_t> first_{
+      0};  // the number of the command in the first slot; stored while the ring is empty
   alignas(64) std::atomic<std::uint64_t> head_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
 };
