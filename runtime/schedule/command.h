@@ -91,8 +91,8 @@ class CommandRing {
 
   // For the producer.
   std::uint64_t room() const { return kCapacity - (head_.load() - tail_.load()); }
-  // Begins with the first slot whenever the ring is empty, so that a stream with few commands uses little memory,
-  // which stays in the cache.
+  // Restarts at the first slot when the ring is empty, so that a stream with few commands touches few lines of cache.
+  // push() publishes first_.
   Command& next() {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
     if (head == tail_.load()) {
@@ -113,9 +113,9 @@ class CommandRing {
   }
 
   std::vector<Command> slots_;
-  std::atomic<std::uint64_t> first_{
-      0};  // the number of the command in the first slot; stored while the ring is empty
   alignas(64) std::atomic<std::uint64_t> head_{0};
+  // The number of the command in the first slot. Stored while the ring is empty.
+  std::atomic<std::uint64_t> first_{0};
   alignas(64) std::atomic<std::uint64_t> tail_{0};
 };
 

@@ -27,34 +27,25 @@ void StreamState::forget_wait() noexcept {
   has_note_ = false;
 }
 
-IssuedWork::Item& IssuedWork::next() noexcept {
-  Item& item = items_[count_++ % kCapacity];
-  forgotten_ = std::max(forgotten_, item.wait.ticket);
-  item.wait.awaited.reset();
-  return item;
-}
-
 void IssuedWork::add(std::uint64_t ticket, CommandKind kind, std::string_view name) noexcept {
   const std::lock_guard lock(mutex_);
-  Item& item = next();
-  item.kind = kind;
-  item.name[name.copy(item.name.data(), item.name.size() - 1)] = '\0';
-  item.wait.ticket = ticket;
+  Issued& command = commands_[command_count_++ % kCommands];
+  forgotten_ = std::max(forgotten_, command.ticket);
+  command.ticket = ticket;
+  command.kind = kind;
+  command.name[name.copy(command.name.data(), command.name.size() - 1)] = '\0';
 }
 
 void IssuedWork::add(const Wait& wait) noexcept {
   const std::lock_guard lock(mutex_);
-  Item& item = next();
-  item.kind = CommandKind::kWait;
-  item.wait = wait;
+  waits_[wait_count_++ % kWaits] = wait;
 }
 
 bool IssuedWork::next_wait(std::uint64_t first, std::uint64_t last, std::uint64_t& index, Wait& wait) const {
   const std::lock_guard lock(mutex_);
-  for (index = std::max(index, count_ - std::min(count_, kCapacity)); index < count_;) {
-    const Item& item = items_[index++ % kCapacity];
-    if (item.kind == CommandKind::kWait && first <= item.wait.ticket && item.wait.ticket <= last) {
-      wait = item.wait;
+  for (index = std::max(index, wait_count_ - std::min(wait_count_, kWaits)); index < wait_count_;) {
+    wait = waits_[index++ % kWaits];
+    if (first <= wait.ticket && wait.ticket <= last) {
       return true;
     }
   }
@@ -64,14 +55,14 @@ bool IssuedWork::next_wait(std::uint64_t first, std::uint64_t last, std::uint64_
 std::string IssuedWork::text(std::uint64_t first, std::uint64_t last) const {
   const std::lock_guard lock(mutex_);
   const bool is_known = forgotten_ < first;
-  const Item* oldest = nullptr;
+  const Issued* oldest = nullptr;
   std::uint64_t others = 0;
-  for (std::uint64_t i = count_ - std::min(count_, kCapacity); first <= last && i < count_; ++i) {
-    const Item& item = items_[i % kCapacity];
-    if (item.kind != CommandKind::kWait && first <= item.wait.ticket &&
-        (item.wait.ticket <= last || !is_known)) {
+  for (std::uint64_t i = command_count_ - std::min(command_count_, kCommands);
+       first <= last && i < command_count_; ++i) {
+    const Issued& command = commands_[i % kCommands];
+    if (first <= command.ticket && (command.ticket <= last || !is_known)) {
       others += oldest == nullptr ? 0 : 1;
-      oldest = oldest == nullptr ? &item : oldest;
+      oldest = oldest == nullptr ? &command : oldest;
     }
   }
   if (oldest == nullptr) {

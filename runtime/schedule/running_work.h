@@ -88,7 +88,10 @@ class IssuedWork {
   };
 
   // Call it before the first command.
-  void allocate() { items_.resize(kCapacity); }
+  void allocate() {
+    commands_.resize(kCommands);
+    waits_.resize(kWaits);
+  }
   void add(std::uint64_t ticket, CommandKind kind, std::string_view name) noexcept;
   void add(const Wait& wait) noexcept;
   // The first wait whose ticket is in [first, last], of those that were issued after the `index` first ones. Then
@@ -99,18 +102,21 @@ class IssuedWork {
   std::string text(std::uint64_t first, std::uint64_t last) const;
 
  private:
-  static constexpr std::uint64_t kCapacity = 16;
-  struct alignas(64) Item {  // one line of cache
-    Wait wait;               // of a command only the ticket
+  // The rings keep the latest ones. They are small, so that many streams stay in the cache.
+  static constexpr std::uint64_t kCommands = 16;
+  static constexpr std::uint64_t kWaits = 16;
+  struct alignas(32) Issued {
+    std::uint64_t ticket = 0;
     CommandKind kind = CommandKind::kWait;
-    std::array<char, 31> name{};
+    std::array<char, 23> name{};  // longer names are cut
   };
-  Item& next() noexcept;
 
   mutable std::mutex mutex_;
-  std::vector<Item> items_;
-  std::uint64_t count_ = 0;      // of items so far; the ring keeps the latest ones
-  std::uint64_t forgotten_ = 0;  // the ticket of the latest item that the ring no longer has
+  std::vector<Issued> commands_;
+  std::uint64_t command_count_ = 0;  // so far
+  std::uint64_t forgotten_ = 0;      // the ticket of the latest command that the ring no longer has
+  std::vector<Wait> waits_;
+  std::uint64_t wait_count_ = 0;
 };
 
 }  // namespace yoke::detail

@@ -8,7 +8,7 @@ On the backend null, for each strategy, by step_bench. Times are of all cores to
 little:
   step         a step of 2 shards with 20 launches each and 64 f32 elements, so that null copies few bytes: at most 15
                microseconds
-  parameters   the same with 32,000 elements, its time with 500 parameters / with 1: at most 1.2
+  parameters   that step with 32,000 elements: its time with 500 parameters / with 1, at most 1.2
   growth       a step of 256 shards / of 64 shards, 1 launch each, 64 elements: at most 4.5
   instructions the same, in executed instructions, with valgrind if it is installed: growth without misses of the cache
   setup        setting up 1,024 shards: at most 2 seconds

@@ -178,7 +178,7 @@ inline float erf_f32(float x) {
   r = r * tc - 6.34846687e-1F;
   r = r * tc - 1.28717512e-1F;
   r = r * tc - tc;
-  const float large = with_sign(1.0F - exp_f32_within(r), x);  // r is between -17 and 0
+  const float large = with_sign(1.0F - exp_f32_within(r), x);  // r is between -18 and 0
   float q = -5.96761703e-4F;
   q = q * s + 4.99119423e-3F;
   q = q * s - 2.67681349e-2F;

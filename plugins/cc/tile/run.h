@@ -49,7 +49,7 @@ class Run {
         measure();
         move_streams();
         if (schedule_.is_long_stream) {
-          fetch_next();
+          fetch_next(tile + 1 < last);
         }
         execute_body();
       }
@@ -175,10 +175,10 @@ class Run {
   }
 
   // The next tile's operands follow those of this tile.
-  void fetch_next() {
+  void fetch_next(bool has_next) {
     Ahead& ahead = state_.next_tile;
     ahead.clear();
-    for (std::size_t i = 0; i < kernel_.streams.size(); ++i) {
+    for (std::size_t i = 0; has_next && i < kernel_.streams.size(); ++i) {
       const Stream& stream = kernel_.streams[i];
       if (!stream.past_caches && column_step(stream.form) == 1) {
         const int64_t bytes = state_.nc * stream.element_size;

@@ -94,9 +94,9 @@ std::int32_t pick_rows(const ScheduleInput& input, const Schedule& schedule) {
   return best;
 }
 
-// Elementwise work on data that is too large for the caches. Its tiles are short, and a thread fetches the next one while
-// it computes: AdamW's update of 25 million parameters takes about 0.8 of the time without fetching, and 0.9 of the
-// time of tiles of 1024 elements (tests/bench/update_bench.cpp).
+// Elementwise work on data that is too large for the caches. Tiles are short, and each thread prefetches its next tile:
+// AdamW on 25 million parameters takes about 0.8 times as long as without prefetching, and 0.9 times as long as with
+// tiles of 1024 elements (tests/bench/update_bench.cpp).
 constexpr std::int64_t kStreamElements = 512;
 bool is_long_stream(const Schedule& schedule, std::int64_t width) {
   constexpr std::int64_t kLong = std::int64_t{1} << 20;

@@ -123,7 +123,7 @@ TEST_P(EventTest, SeveralThreadsMayWaitForOneStream) {
   }
 }
 
-// A native stream has 16 events of the plugin, which it uses again.
+// A native stream has 8 events of the plugin, which it uses again.
 TEST(NativeEventTest, EventIsNotDestroyedWhileAThreadWaitsForIt) {
   static std::mutex mutex;
   static std::multiset<yoke_event*> waited_for;
@@ -151,7 +151,7 @@ TEST(NativeEventTest, EventIsNotDestroyedWhileAThreadWaitsForIt) {
   const BufferView buffer = rig.buffer(4);
   control->is_blocked = true;
   std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < 16; ++i) {
+  for (std::size_t i = 0; i < 8; ++i) {
     fill<std::uint8_t>(*stream, buffer, 1);
     threads.emplace_back([event = stream->record()] { event.wait(); });
     const auto is_waiting = [&] {
@@ -161,6 +161,7 @@ TEST(NativeEventTest, EventIsNotDestroyedWhileAThreadWaitsForIt) {
     for (int round = 0; round < 5000 && !is_waiting(); ++round) {
       std::this_thread::sleep_for(1ms);
     }
+    EXPECT_TRUE(is_waiting());
   }
   fill<std::uint8_t>(*stream, buffer, 2);
   const Event last = stream->record();

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/report_test.cpp: lists of streams, waiting for all of a device, and what reports say about them.
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <thread>
 
 #include "rig.h"
 
@@ -263,6 +266,39 @@ TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
   stream->host_callback([](ErrorCode) {});
   rig.control->is_blocked = false;
   stream->wait();
+}
+
+std::atomic<bool> is_in_driver{false};
+std::atomic<bool> driver_hangs{true};
+
+TEST(DebugInfo, DoesNotWaitForACallOfTheDriverThatHangs) {
+  const auto control = Rig::make_control(Streams::kNative);
+  control->program.routine_launch = [](auto...) {
+    is_in_driver = true;
+    while (driver_hangs) {
+      std::this_thread::sleep_for(1ms);
+    }
+    return YOKE_STATUS_OK;
+  };
+  Rig rig(control);
+  Context context(rig.stream("hung"));
+  set(context, "x", {1, 2});
+  const auto stream = context.stream();
+  const auto code = compile(
+      rig.device, "yoke.program 1\nprogram grow() {\n  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
+  const LinkedRoutine grow = context.link(code, "grow");
+  stream->wait();
+  std::thread caller([&] { grow.run(); });
+  for (int round = 0; round < 5000 && !is_in_driver; ++round) {
+    std::this_thread::sleep_for(1ms);
+  }
+  ASSERT_TRUE(is_in_driver || (caller.join(), false));
+  auto report = std::async(std::launch::async, [&] { return debug_info(*stream); });
+  const bool is_given = report.wait_for(10s) == std::future_status::ready;
+  driver_hangs = false;
+  caller.join();
+  ASSERT_TRUE(is_given);
+  EXPECT_EQ(report.get().running, "launch of 'grow'");
 }
 
 TEST(DebugInfo, OfANativeStreamEndsAtAWaitForPendingWork) {
