@@ -115,23 +115,18 @@ void StreamState::run(Command& command) noexcept {
   const std::uint64_t ticket = command.ticket;
   const bool completes = command.completes;
   const bool is_recorded = on_work_ != nullptr && !is_inline;
-  const Clock::time_point wait_begin = std::exchange(wait_begin_, {});
-  const Clock::time_point begin = !is_recorded                        ? Clock::time_point()
-                                  : wait_begin != Clock::time_point() ? wait_begin
-                                                                      : Clock::now();
+  const Clock::time_point waited = std::exchange(wait_begin_, {});
+  const Clock::time_point begin = is_recorded && waited == Clock::time_point() ? Clock::now() : waited;
   if (device->is_lost() && !has_failed(ticket)) [[unlikely]] {
     fail_as_lost(ticket);
   }
   if (command.kind == CommandKind::kCallback) {
     if (is_inline) {
       issued_work_.add(ticket, command.kind, {});
-    }
-    if (is_inline && issue_callback(command)) {
-      finish(ticket);
-      return;
-    }
-    if (is_inline) {
-      return;  // the worker runs it
+      if (issue_callback(command)) {
+        finish(ticket);
+      }
+      return;  // if it was not issued, the worker runs it
     }
     running_.begin(command.kind, {});
     run_callback(command);
