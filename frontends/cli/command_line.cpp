@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <string_view>
@@ -165,9 +166,10 @@ bool CommandLine::parse(Arguments arguments) const {
     refuse_empty_values(parsed);
     po::store(parsed, values);
   } catch (const po::unknown_option& error) {
-    const std::string similar = did_you_mean(error.get_option_name(), impl_->option_names());
-    throw UsageError("unknown option '" + error.get_option_name() + "'" + similar +
-                     (similar.empty() ? hint : hint.substr(1)));
+    const std::string given = error.get_option_name();
+    const std::string name = given.substr(0, given.find('='));
+    const std::string similar = did_you_mean(name, impl_->option_names());
+    throw UsageError("unknown option '" + name + "'" + similar + (similar.empty() ? hint : hint.substr(1)));
   } catch (const po::invalid_command_line_syntax& error) {
     if (error.kind() == po::invalid_command_line_syntax::empty_adjacent_parameter) {
       refuse_empty(error.get_option_name());
@@ -189,6 +191,32 @@ bool CommandLine::parse(Arguments arguments) const {
     }
   }
   return true;
+}
+
+void check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs) {
+  const auto is_same = [](const NamedFile& a, const NamedFile& b) {
+    namespace fs = std::filesystem;
+    std::error_code error;
+    if (a.path.empty() || b.path.empty() || fs::is_directory(a.path, error)) {
+      return false;
+    }
+    return fs::path(a.path).lexically_normal() == fs::path(b.path).lexically_normal() ||
+           fs::equivalent(a.path, b.path, error);
+  };
+  for (auto output = outputs.begin(); output != outputs.end(); ++output) {
+    for (const NamedFile& input : inputs) {
+      if (is_same(input, *output)) {
+        throw UsageError(std::string(output->option) + " " + output->path + " would replace the file of " +
+                         input.option + "; give another file");
+      }
+    }
+    for (auto other = output + 1; other != outputs.end(); ++other) {
+      if (is_same(*output, *other)) {
+        throw UsageError(std::string(output->option) + " and " + other->option + " name the same file, " +
+                         other->path + "; give two different files");
+      }
+    }
+  }
 }
 
 }  // namespace yoke::cli

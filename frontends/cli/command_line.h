@@ -27,6 +27,14 @@ struct Numbers {
 // "--seed takes a whole number from 0 to 9, not '10'". Throws UsageError.
 std::int64_t parse_integer(const std::string& option, const std::string& text, Integers range);
 
+// The file that an option names; an empty path is none.
+struct NamedFile {
+  const char* option;
+  std::string path;
+};
+// Throws UsageError if writing an output would replace an input, or another output.
+void check_files(const std::vector<NamedFile>& inputs, const std::vector<NamedFile>& outputs);
+
 // Each option writes to a variable, which keeps its value if the option is
 // absent. Names cannot be abbreviated. Values are written as --seed 3 or
 // --seed=3, and may not be empty.

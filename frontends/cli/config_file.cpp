@@ -35,6 +35,13 @@ bool is_given(Arguments arguments, const std::string& option) {
 
 std::string read(const std::string& file) {
   std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    throw UsageError("--config: there is no file " + file);
+  }
+  if (!std::filesystem::status_known(status)) {
+    throw UsageError("--config: cannot read " + file + ": " + error.message());
+  }
   if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kLargest) {
     throw UsageError("--config: " + file +
                      " is not a file, or has more than 1 MiB; give a TOML file with options");

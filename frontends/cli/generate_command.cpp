@@ -21,6 +21,7 @@ namespace {
 constexpr std::int64_t kMostCharacters = 1'000'000;
 constexpr std::int64_t kLargestSeed = std::int64_t{1} << 62U;
 constexpr std::int64_t kMostWarmUp = 1000;
+constexpr std::int64_t kMostSymbols = 256;
 
 struct GenerateOptions {
   TrainedOptions trained;
@@ -28,7 +29,7 @@ struct GenerateOptions {
   std::int64_t length = 500;
   std::optional<std::int64_t> line_count;
   double temperature = 1;
-  std::int64_t top_k = 256;
+  std::int64_t top_k = kMostSymbols;
   std::optional<std::int64_t> seed;
 };
 
@@ -51,10 +52,19 @@ std::optional<GenerateOptions> parse_generate(Arguments arguments) {
   line.number(
       "temperature", &options.temperature, {.high = 100},
       "divides the logits, default 1; smaller values favor likely characters, 0 always picks the likeliest");
-  line.integer("top-k", &options.top_k, {1, 256}, "draw only from the N likeliest characters, default all");
+  line.integer("top-k", &options.top_k, {1, kMostSymbols},
+               "draw only from the N likeliest characters, default all");
   line.integer("seed", &options.seed, {0, kLargestSeed},
                "seed of the random draws; by default, chosen at random");
-  return line.parse(arguments) ? std::optional(options) : std::nullopt;
+  if (!line.parse(arguments)) {
+    return std::nullopt;
+  }
+  if (options.temperature == 0 && options.top_k != kMostSymbols) {
+    throw UsageError(
+        "--top-k has no effect with --temperature 0, which always picks the likeliest character; leave one "
+        "of them out");
+  }
+  return options;
 }
 
 // Draws symbols. Random numbers depend only on the seed and on how many were drawn.

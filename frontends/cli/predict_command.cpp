@@ -230,6 +230,7 @@ int predict_command(Arguments arguments) {
   if (!options) {
     return kDone;
   }
+  check_files({{"--data", options->data}, {"--from", options->trained.from}}, {{"--out", options->out}});
   Trained trained = load_trained(options->trained);
   const PredictData data = read_predict_data(options->data, trained);
   const bool is_npy = std::filesystem::path(options->out).extension() == ".npy";

@@ -42,7 +42,9 @@ std::vector<double> class_labels(const datasets::Table& table, const Preparation
 }
 
 PredictData read_table_data(const std::filesystem::path& file, const Preparation& data) {
-  const datasets::Table table = read_table(file, data.label, datasets::LabelColumn::kOptional);
+  const datasets::Table table =
+      read_table(file, data.label, datasets::LabelColumn::kOptional,
+                 {.only = data.columns, .without = {}, .labels_are_classes = !data.is_regression});
   std::vector<std::size_t> columns;
   for (const std::string& name : data.columns) {
     columns.push_back(datasets::column_of(table, name));

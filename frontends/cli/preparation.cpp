@@ -113,9 +113,9 @@ bool is_table_file(const std::filesystem::path& file) {
 }
 
 datasets::Table read_table(const std::filesystem::path& file, const std::string& label,
-                           datasets::LabelColumn column) {
-  return file.extension() == ".csv" ? datasets::read_csv(file, label, column)
-                                    : datasets::read_columns(file, label, column);
+                           datasets::LabelColumn column, const datasets::TableOptions& options) {
+  return file.extension() == ".csv" ? datasets::read_csv(file, label, column, options)
+                                    : datasets::read_columns(file, label, column, options);
 }
 
 }  // namespace yoke::cli

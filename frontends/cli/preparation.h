@@ -42,6 +42,6 @@ Preparation parse_preparation(const std::string& text, const std::string& where)
 // Whether the name is that of a table: an IDX file, or a compressed one, is not.
 bool is_table_file(const std::filesystem::path& file);
 datasets::Table read_table(const std::filesystem::path& file, const std::string& label,
-                           datasets::LabelColumn column = datasets::LabelColumn::kRequired);
+                           datasets::LabelColumn column, const datasets::TableOptions& options);
 
 }  // namespace yoke::cli

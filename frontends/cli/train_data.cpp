@@ -75,7 +75,9 @@ TrainData table_file(TrainOptions& options) {
   }
   options.batch = options.batch == 0 ? 32 : options.batch;
   options.epochs = options.epochs == 0 ? 40 : options.epochs;
-  const datasets::Table table = read_table(options.data, options.label);
+  const datasets::Table table = read_table(
+      options.data, options.label, datasets::LabelColumn::kRequired,
+      {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
   std::vector<std::size_t> without;
   for (const std::string& name : options.drop) {
     without.push_back(datasets::column_of(table, name));

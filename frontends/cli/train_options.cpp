@@ -112,6 +112,7 @@ struct TypedOptions {
   std::string no_decay;
   std::string splits;
   std::string load;
+  std::string trace;         // another name of `timeline`
   std::string config;        // only for --help: with_config() replaces it
   double test_share = 0;     // 0: the default
   double learning_rate = 0;  // 0 and -1: the optimizer's default
@@ -253,7 +254,7 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.text("timeline", &typed.timeline,
             "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
             "FILE");
-  line.text("trace", &typed.timeline, "another name of --timeline", "FILE");
+  line.text("trace", &typed.trace, "another name of --timeline", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
@@ -318,6 +319,8 @@ void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
   options.weight_decay = typed.weight_decay >= 0 ? typed.weight_decay
                          : name == "adamw"       ? AdamW{}.weight_decay
                                                  : 0;
+  check(typed.no_decay.empty() || options.weight_decay > 0,
+        "--no-decay needs --weight-decay greater than 0; " + name + " has none by default");
 }
 
 void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
@@ -401,11 +404,16 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   parse_plateau_schedule(options);
   parse_augmentation(options);
   check_micro_batches(options, typed);
-  check(typed.timeline.empty() || typed.timeline != typed.save,
-        "--timeline and --save name the same file, " + typed.save + "; give two different files");
+  check(typed.timeline.empty() || typed.trace.empty(),
+        "--timeline and --trace are the same option; leave one of them out");
   options.data = typed.data;
   choose_files(options, typed);
-  options.timeline = typed.timeline;
+  options.timeline = typed.timeline.empty() ? typed.trace : typed.timeline;
+  check_files({{"--data", typed.data}, {"--load", typed.load}, {"--splits", typed.splits}},
+              {{"--timeline", options.timeline.string()}, {"--report", typed.report}});
+  check_files({{"--data", typed.data}, {"--splits", typed.splits}}, {{"--save", typed.save}});
+  check_files(
+      {}, {{"--timeline", options.timeline.string()}, {"--save", typed.save}, {"--report", typed.report}});
   options.batch = typed.batch.value_or(0);
   options.batch_is_given = typed.batch.has_value();
   options.epochs = typed.epochs.value_or(0);

@@ -190,9 +190,13 @@ std::vector<NamedArray> read_arrays(const Description& from, const fs::path& fol
 
 // The folder of a checkpoint: the given one, or the latest in it.
 fs::path find_checkpoint(const fs::path& folder) {
-  std::error_code ignored;
-  if (fs::exists(folder / kDescription, ignored)) {
+  std::error_code error;
+  if (fs::exists(folder / kDescription, error)) {
     return folder;
+  }
+  if (error) {
+    throw Error(ErrorCode::kPermissionDenied, "cannot read the folder " + folder.string() + ": " +
+                                                  error.message() + "; check its permissions");
   }
   if (const auto latest = detail::latest_in(folder)) {
     return *latest;

@@ -128,6 +128,8 @@ TEST_F(YokeGenerate, MistakesAreErrors) {
   EXPECT_EQ(generate({"--top-k", "0"}).code, 2);
   EXPECT_EQ(generate({"--length", "0"}).code, 2);
   EXPECT_EQ(run({"generate", "--prompt", "a"}).code, 2);
+  EXPECT_THAT(run({"generate", "--from", "a", "--temperature", "0", "--top-k", "3"}).err,
+              HasSubstr("--top-k has no effect with --temperature 0"));
   std::filesystem::remove_all(folder_ / "run");
   ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
   const auto other = generate({"--prompt", "a"});

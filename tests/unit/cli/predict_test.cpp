@@ -184,6 +184,8 @@ TEST_F(YokePredict, WrongUseIsAnError) {
   EXPECT_EQ(run({"predict"}).code, 2);
   EXPECT_EQ(run({"predict", "--from", folder_ / "run"}).code, 2);
   EXPECT_THAT(run({"predict", "--data", folder_ / "t.csv"}).err, HasSubstr("--from is missing"));
+  EXPECT_THAT(run({"predict", "--from", "a", "--data", "t.csv", "--out", "./t.csv"}).err,
+              HasSubstr("--out ./t.csv would replace the file of --data; give another file"));
   EXPECT_EQ(run(joined(predict("t.csv"), {"--out", "p.txt"})).code, 2);
   const auto none = run(predict("t.csv"));
   EXPECT_EQ(none.code, 1);

@@ -224,7 +224,7 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
   };
   refuses("epochs = \n", "a.toml, line 1, column 10");
   refuses("epochs = 1\nepochs = 2\n", "line 2");
-  refuses("epoch = 1\n", "unknown option '--epoch=1'; did you mean '--epochs'?");
+  refuses("epoch = 1\n", "unknown option '--epoch'; did you mean '--epochs'?");
   refuses("epochs = \"many\"\n", "--epochs takes a whole number");
   refuses("epochs = 1979-05-27\n", "line 1: 'epochs' takes text, a number, true, false or a list of these");
   refuses("[epochs]\n", "'epochs' takes text, a number");

@@ -101,6 +101,37 @@ TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(error_of([&] { read_csv(folder_ / "none.csv"); }), is_error(ErrorCode::kNotFound, "none.csv"));
 }
 
+TEST_F(TableTest, LabelsAreNumbersOrTexts) {
+  const std::string mixed = "x,y\n1,2\n3,NA\n";
+  EXPECT_THAT(csv_error(mixed), is_error(kInvalid,
+                                         "t.csv, line 3, column 'y': 'NA' is not a finite number, "
+                                         "but the label of line 2 is; correct one of them"));
+  EXPECT_THAT(csv_error("x,y\n1,inf\n3,4\n"), is_error(kInvalid, "line 2, column 'y': 'inf'"));
+  EXPECT_THAT(csv_error("x,y\n1,a\n3, \n"), is_error(kInvalid, "line 3, column 'y': the label is empty"));
+  EXPECT_THAT(csv_error("1,2,\n3,4,\n"), is_error(kInvalid, "line 1, column '2': the label is empty"));
+  csv_error(mixed);
+  const Table classes = read_csv(folder_ / "t.csv", {}, LabelColumn::kRequired,
+                                 {.only = {}, .without = {}, .labels_are_classes = true});
+  EXPECT_THAT(classes.label_names, ElementsAre("2", "NA"));
+}
+
+TEST_F(TableTest, ColumnsThatAreNotReadMayHaveTexts) {
+  test::write_file(folder_ / "t.csv", "x,color,y\n1,red,2\n3,,4\n");
+  const auto read = [&](const TableOptions& options) {
+    return read_csv(folder_ / "t.csv", "y", LabelColumn::kRequired, options);
+  };
+  const TableOptions without_name{.only = {}, .without = {"color"}};
+  const TableOptions without_number{.only = {}, .without = {"1"}};
+  const TableOptions only{.only = {"x"}, .without = {}};
+  for (const TableOptions& options : {without_name, without_number, only}) {
+    EXPECT_THAT(read(options).values, ElementsAre(1, 0, 2, 3, 0, 4));
+  }
+  EXPECT_THAT(error_of([&] { read({}); }), is_error(kInvalid, "line 2, column 'color': 'red'"));
+  EXPECT_THAT(error_of([&] { read({.only = {}, .without = {"y"}}); }),
+              is_error(kInvalid, "the column 'y' is the label, so it cannot be left out"));
+  EXPECT_THAT(error_of([&] { read({.only = {}, .without = {"z"}}); }), is_error(kInvalid, "no column 'z'"));
+}
+
 TEST_F(TableTest, BlanksSeparateColumns) {
   const Table table = columns("  1 2\t3 \r\n\n4   5 6\n");
   EXPECT_THAT(table.values, ElementsAre(1, 2, 3, 4, 5, 6));

@@ -211,7 +211,53 @@ std::size_t label_of(const Table& table, const std::string& label, LabelColumn c
                                           : find_column(table, label).value_or(table.names.size());
 }
 
-Table table_of(Records records, const std::string& label, LabelColumn column) {
+[[noreturn]] void refuse_field(const Records& records, std::size_t r, const Table& table, std::size_t c,
+                               const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, records.file.string() + ", line " +
+                                               std::to_string(records.lines[r]) + ", column '" +
+                                               table.names[c] + "': " + why);
+}
+
+// By column.
+std::vector<bool> read_columns_of(const Table& table, const TableOptions& options) {
+  std::vector<bool> is_read(table.names.size(), options.only.empty());
+  for (std::size_t c = 0; c < is_read.size(); ++c) {
+    const auto& only = options.only;
+    is_read[c] =
+        is_read[c] || c == table.label || std::find(only.begin(), only.end(), table.names[c]) != only.end();
+  }
+  for (const std::string& name : options.without) {
+    const std::size_t column = column_of(table, name);
+    if (column == table.label) {
+      throw Error(ErrorCode::kInvalidArgument, table.file.string() + ": the column " + shown(name) +
+                                                   " is the label, so it cannot be left out");
+    }
+    is_read[column] = false;
+  }
+  return is_read;
+}
+
+// One mistyped label must not turn numbers into classes.
+void check_labels(const Records& records, const Table& table, bool may_mix) {
+  const std::size_t c = table.label;
+  std::optional<std::size_t> text;
+  std::optional<std::size_t> number;
+  for (std::size_t r = 0; r < records.all.size(); ++r) {
+    const std::string& field = records.all[r][c];
+    if (field.find_first_not_of(" \t") == std::string::npos) {
+      refuse_field(records, r, table, c, "the label is empty; correct it, or remove the line");
+    }
+    std::optional<std::size_t>& first = number_in(field) ? number : text;
+    first = first.value_or(r);
+  }
+  if (text && number && !may_mix) {
+    refuse_field(records, *text, table, c,
+                 shown(records.all[*text][c]) + " is not a finite number, but the label of line " +
+                     std::to_string(records.lines[*number]) + " is; correct one of them");
+  }
+}
+
+Table table_of(Records records, const std::string& label, LabelColumn column, const TableOptions& options) {
   Table table;
   table.file = records.file;
   take_header(records, table);
@@ -221,6 +267,7 @@ Table table_of(Records records, const std::string& label, LabelColumn column) {
   table.label = label_of(table, label, column);
   table.lines = records.lines;
   table.values.reserve(records.all.size() * table.names.size());
+  const std::vector<bool> is_read = read_columns_of(table, options);
   bool has_texts = false;
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const Record& record = records.all[r];
@@ -230,18 +277,17 @@ Table table_of(Records records, const std::string& label, LabelColumn column) {
                                          "; correct the line");
     }
     for (std::size_t c = 0; c < record.size(); ++c) {
-      const std::optional<double> value = number_in(record[c]);
+      const std::optional<double> value = is_read[c] ? number_in(record[c]) : 0.0;
       if (!value && c != table.label) {
-        throw Error(ErrorCode::kInvalidArgument,
-                    records.file.string() + ", line " + std::to_string(records.lines[r]) + ", column '" +
-                        table.names[c] + "': " + shown(record[c]) +
-                        " is not a finite number; correct it, or leave the column out");
+        refuse_field(records, r, table, c,
+                     shown(record[c]) + " is not a finite number; correct it, or leave the column out");
       }
       has_texts = has_texts || !value;
       table.values.push_back(value.value_or(0));
     }
   }
   if (has_texts) {
+    check_labels(records, table, options.labels_are_classes);
     name_labels(records, table);
   }
   return table;
@@ -263,12 +309,14 @@ std::size_t column_of(const Table& table, const std::string& name) {
                                                (table.names.size() > kMost ? ", ..." : ""));
 }
 
-Table read_csv(const fs::path& file, const std::string& label, LabelColumn column) {
-  return table_of(csv_records(file), label, column);
+Table read_csv(const fs::path& file, const std::string& label, LabelColumn column,
+               const TableOptions& options) {
+  return table_of(csv_records(file), label, column, options);
 }
 
-Table read_columns(const fs::path& file, const std::string& label, LabelColumn column) {
-  return table_of(blank_records(file), label, column);
+Table read_columns(const fs::path& file, const std::string& label, LabelColumn column,
+                   const TableOptions& options) {
+  return table_of(blank_records(file), label, column, options);
 }
 
 Characters read_text(const fs::path& file) {
