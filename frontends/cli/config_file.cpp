@@ -34,15 +34,14 @@ bool is_given(Arguments arguments, const std::string& option) {
 }
 
 std::string read(const std::string& file) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(file, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    throw UsageError("--config: there is no file " + file);
+  const fs::file_status status = fs::status(file, error);
+  if (!fs::exists(status)) {
+    throw UsageError("--config: cannot find or read " + file + ": " + error.message() +
+                     "; give a TOML file with options");
   }
-  if (!std::filesystem::status_known(status)) {
-    throw UsageError("--config: cannot read " + file + ": " + error.message());
-  }
-  if (!std::filesystem::is_regular_file(file, error) || std::filesystem::file_size(file, error) > kLargest) {
+  if (!fs::is_regular_file(status) || fs::file_size(file, error) > kLargest) {
     throw UsageError("--config: " + file +
                      " is not a file, or has more than 1 MiB; give a TOML file with options");
   }
@@ -131,6 +130,7 @@ std::vector<std::string> with_config(Arguments arguments) {
       add(words, option, value, file);
     }
   }
+  words.push_back(std::string(kConfig) + "=" + file);
   return words;
 }
 

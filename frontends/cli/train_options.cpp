@@ -4,17 +4,13 @@
 
 #include <algorithm>
 
-#include "command_line.h"
 #include "global_options.h"
 #include "text.h"
-#include "train.h"
 #include "train_setup.h"
+#include "train_typed.h"
 
 namespace yoke::cli {
 namespace {
-
-constexpr std::int64_t kMost = 1'000'000'000;
-constexpr std::int64_t kMaxSeed = (std::int64_t{1} << 62) - kMaxShards - 1;
 
 void check(bool valid, const std::string& message) {
   if (!valid) {
@@ -83,195 +79,6 @@ void parse_row_weights(const std::string& text, TrainOptions& options) {
   check(options.reproducible == 0,
         "--row-weights cannot be used with --reproducible, which needs equal parts of a batch");
 }
-
-// Options that are converted, or receive their defaults, after parsing.
-struct TypedOptions {
-  std::string data;
-  std::string save;
-  std::string timeline;
-  std::string reduction = "mean";
-  std::string merge = "auto";
-  std::string placement = "auto";
-  std::string overlap = "auto";
-  std::string row_weights;
-  std::string on_device_lost = "fail";
-  std::string wire = "full";
-  std::string precision = "f32";
-  std::string log_level;
-  std::optional<std::int64_t> batch;
-  std::optional<std::int64_t> epochs;
-  std::optional<std::int64_t> classes;
-  std::optional<std::int64_t> reproducible;
-  std::optional<std::int64_t> steps;
-  std::optional<std::int64_t> save_every;
-  std::optional<std::int64_t> keep;
-  std::optional<std::int64_t> early_stopping;
-  std::string report;
-  std::optional<std::int64_t> split;
-  std::string drop;
-  std::string no_decay;
-  std::string splits;
-  std::string load;
-  std::string trace;         // another name of `timeline`
-  std::string config;        // only for --help: with_config() replaces it
-  double test_share = 0;     // 0: the default
-  double learning_rate = 0;  // 0 and -1: the optimizer's default
-  double weight_decay = -1;
-};
-
-void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("backend", &options.backend,
-            "backend to train on, default cc, or several with shard counts: cuda:1,cc:2", "NAME");
-  line.integer("shards", &options.shards, {1, kMaxShards},
-               "workers that share each batch; by default chosen so that shards times threads use all cores");
-  line.text("data", &typed.data,
-            "folder with IDX files like MNIST's, plain or .gz; or the file of a table: .csv, or columns "
-            "separated by blanks in .txt, .tsv, .dat or .data",
-            "DIR_OR_FILE");
-  line.integer("classes", &typed.classes, {1, 256},  // a label is one byte
-               "number of classes, default one more than the largest training label");
-  line.text("label", &options.label, "column of the label in a table, by name or number; default the last",
-            "COLUMN");
-  line.text("drop", &typed.drop, "columns of a table that are not features, separated by commas", "COLUMNS");
-  line.text("task", &options.task,
-            "regression (default if a table's labels are numbers) or classification (default for words)",
-            "NAME");
-  line.text("splits", &typed.splits,
-            "file whose lines are permutations of a table's rows, the test rows last; default by --seed",
-            "FILE");
-  line.integer("split", &typed.split, {0, kMost}, "line of --splits, from 0, the default");
-  line.number("test-share", &typed.test_share, {.low = 1e-6, .high = 1, .is_open = true},
-              "part of a table's rows that is kept for testing, default 0.1");
-  line.flag("lines", &options.lines,
-            "the lines of a text are independent: shuffle them by --seed before the last tenth is kept for "
-            "testing");
-  line.flag("shuffle", &options.shuffle, "train on the rows in a new order in each epoch, by --seed");
-  line.text("augment", &options.augment,
-            "change images at random in training: flip (left to right), crop:4 (move by up to 4 pixels), or "
-            "flip,crop:4",
-            "LIST");
-}
-
-void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("model", &options.model,
-            "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
-            "images lenet or resnet18; for the characters of a text, --data FILE, char-bigram, char-mlp, "
-            "char-lstm or gpt:layers=4,heads=4,width=128,context=64");
-  line.integer("batch", &typed.batch, {1, kMost},
-               "examples per step, over all shards, default 100 (half-moons 20)");
-  line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");
-  line.integer("steps", &typed.steps, {1, kMost}, "number of steps, instead of --epochs");
-  constexpr double kTiny = 1e-38;  // smaller numbers are 0 as f32
-  line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad, lion or lamb",
-            "NAME");
-  line.number("lr", &typed.learning_rate, {.low = kTiny},
-              "learning rate, default 0.1; adam, adamw, lamb 0.001; rmsprop, adagrad 0.01; lion 0.0001");
-  line.text("schedule", &options.schedule,
-            "learning rate over the steps: constant (default), linear, cosine, step, exponential or "
-            "one-cycle, with options as in cosine:warmup=100,end=0.1; or reduced when the test loss has not "
-            "improved for some epochs: plateau:factor=0.5,patience=3",
-            "NAME[:OPTIONS]");
-  line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
-              "momentum of sgd or rmsprop, less than 1, default 0");
-  line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");
-  line.text(
-      "no-decay", &typed.no_decay,
-      "no weight decay for parameters whose names match one of these patterns, separated by commas, such as "
-      "*bias,*norm*",
-      "PATTERNS");
-  line.text("clip", &options.clip,
-            "clip the merged gradient: its norm over all parameters (1.0 or norm:1.0), or each element "
-            "(value:0.5)",
-            "LIMIT");
-  line.flag("sync-batch-norm", &options.sync_batch_norm,
-            "normalize with the statistics of the whole batch, not of each shard, with --model resnet18");
-  line.flag("nesterov", &options.nesterov, "use Nesterov momentum, with sgd");
-}
-
-void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("reduction", &typed.reduction, "how to combine the shards' gradients: mean (default) or sum",
-            "NAME");
-  line.text(
-      "merge", &typed.merge,
-      "how to merge gradients: auto (default: the strategy with the lowest estimated time), owner, tree, "
-      "direct, ring or native",
-      "NAME");
-  line.text("placement", &typed.placement,
-            "which shards run the optimizer: auto (default), owner, everywhere or sharded", "NAME");
-  line.text("overlap", &typed.overlap,
-            "merge gradients while others are computed: auto (default: not on CPUs), on or off", "NAME");
-  line.text(
-      "on-device-lost", &typed.on_device_lost,
-      "when a shard fails: fail (default), or redistribute its rows to the other shards and repeat the step",
-      "NAME");
-  line.text(
-      "wire", &typed.wire,
-      "how gradients are sent between shards: full (default), or bf16, half the bytes, with error feedback",
-      "NAME");
-  line.text("precision", &typed.precision,
-            "type of products and convolutions: f32 (default), bf16, or f16 with dynamic loss scaling; "
-            "parameters and everything else stay f32",
-            "TYPE");
-  line.integer(
-      "accumulate", &options.accumulate, {1, kMaxShards},
-      "micro-batches into which each shard divides its rows, default 1; saves memory; those for which a "
-      "batch has no rows are idle; with --reduction sum, each adds its gradient as a shard does");
-  line.integer(
-      "reproducible", &typed.reproducible, {1, kMaxShards},
-      "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
-  line.text("row-weights", &typed.row_weights,
-            "how to divide the rows of a batch: in proportion to one number per shard, such as 3,3,1; or "
-            "measured: faster devices get more rows",
-            "LIST");
-}
-
-void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.integer("seed", &options.seed, {0, kMaxSeed},
-               "seed of the weights and the half-moons, not negative, default 0");
-  line.texts("option", &options.device_options,
-             "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
-             "NAME=VALUE");
-  line.text(
-      "save", &typed.save,
-      "write the parameters to this .npz or .safetensors file at the end; another name is a folder, for "
-      "checkpoints during the run",
-      "FILE_OR_DIR");
-  line.integer("save-every", &typed.save_every, {1, kMost}, "steps between checkpoints, default one epoch");
-  line.integer("keep", &typed.keep, {1, kMost}, "number of checkpoints to keep, default 3");
-  line.flag("resume", &options.resume, "continue from the latest checkpoint in --save DIR, if it has one");
-  line.integer("early-stopping", &typed.early_stopping, {1, kMost},
-               "end when the test loss has not improved in this many epochs; --save then saves the best "
-               "parameters; a folder of checkpoints keeps them in its subfolder 'best'");
-  line.text(
-      "report", &typed.report,
-      "write a page with curves of the losses, metrics, learning rate and throughput to this .html file",
-      "FILE");
-  line.text("load", &typed.load,
-            "start with the parameters in this .npz or .safetensors file, or folder of checkpoints",
-            "FILE_OR_DIR");
-  line.text("config", &typed.config,
-            "TOML file with options: key = value; those of the command line override them", "FILE");
-  line.text("timeline", &typed.timeline,
-            "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
-            "FILE");
-  line.text("trace", &typed.trace, "another name of --timeline", "FILE");
-  line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
-  line.flag("force", &options.force, "start even if the run needs more memory than is available");
-  line.flag(
-      "stop-on-nan", &options.stop_on_nan,
-      "end with exit code 1 at the first step whose loss is infinite or nan, and save the parameters from "
-      "before it; every step waits for its loss");
-  line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
-              "seconds after which work that does not finish is an error, default 600");
-  line.flag("json", &options.json,
-            "print one JSON object to standard output at the end, everything else to standard error");
-  line.text("log-level", &typed.log_level,
-            "trace, debug, info (default with --layers), warn (default), error or off", "NAME");
-}
-
-}  // namespace
-
-namespace {
 
 void parse_augmentation(TrainOptions& options) {
   constexpr std::string_view kCrop = "crop:";
@@ -387,10 +194,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "trains on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
       "was given; a second\n"
       "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
-  describe_data(line, options, typed);
-  describe_training(line, options, typed);
-  describe_shards(line, options, typed);
-  describe_run(line, options, typed);
+  describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;
   }
@@ -409,11 +213,10 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.data = typed.data;
   choose_files(options, typed);
   options.timeline = typed.timeline.empty() ? typed.trace : typed.timeline;
-  check_files({{"--data", typed.data}, {"--load", typed.load}, {"--splits", typed.splits}},
-              {{"--timeline", options.timeline.string()}, {"--report", typed.report}});
-  check_files({{"--data", typed.data}, {"--splits", typed.splits}}, {{"--save", typed.save}});
-  check_files(
-      {}, {{"--timeline", options.timeline.string()}, {"--save", typed.save}, {"--report", typed.report}});
+  const std::vector<NamedFile> outputs = {
+      {"--timeline", options.timeline.string()}, {"--save", typed.save}, {"--report", typed.report}};
+  check_files({{"--data", typed.data}, {"--splits", typed.splits}, {"--config", typed.config}}, outputs);
+  check_files({{"--load", typed.load}}, {outputs[0], outputs[2]});  // --save may replace it
   options.batch = typed.batch.value_or(0);
   options.batch_is_given = typed.batch.has_value();
   options.epochs = typed.epochs.value_or(0);

@@ -96,7 +96,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--timeline", "a", "--trace", "b"}, "--timeline and --trace are the same option"},
         BadUsage{{"--no-decay", "*bias"}, "--no-decay needs --weight-decay greater than 0; sgd has none"},
         BadUsage{{"--lrr=1"}, "unknown option '--lrr'; did you mean '--lr'?"},
-        BadUsage{{"--config", "none.toml"}, "--config: there is no file none.toml"},
+        BadUsage{{"--config", "none.toml"}, "--config: cannot find or read none.toml: No such file"},
         BadUsage{{"--optimizer", "sdg"},
                  "--optimizer: no optimizer is named 'sdg'; the optimizers are sgd, adam, adamw, rmsprop, "
                  "adagrad, lion, lamb"},

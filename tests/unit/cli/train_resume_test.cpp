@@ -222,6 +222,8 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
     EXPECT_EQ(outcome.code, 2) << text;
     EXPECT_THAT(outcome.err, HasSubstr(why));
   };
+  const std::string file = folder / "a.toml";
+  refuses("timeline = \"" + file + "\"\n", "would replace the file of --config; give another file");
   refuses("epochs = \n", "a.toml, line 1, column 10");
   refuses("epochs = 1\nepochs = 2\n", "line 2");
   refuses("epoch = 1\n", "unknown option '--epoch'; did you mean '--epochs'?");

@@ -226,15 +226,20 @@ TEST(DebugInfo, NamesTheRoutineAndTheError) {
               HasSubstr("\"error\":\"stream 'a \\\"b\\\"' was aborted\""));
 }
 
+// Adds 1 to the tensor x.
+LinkedRoutine link_grow(const Rig& rig, Context& context) {
+  set(context, "x", {1, 2});
+  const auto code = compile(
+      rig.device, "yoke.program 1\nprogram grow() {\n  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
+  return context.link(code, "grow");
+}
+
 // The host knows what a device has completed only from events.
 TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
   Rig rig(Streams::kNative);
   Context context(rig.stream("native"));
-  set(context, "x", {1, 2});
   const auto stream = context.stream();
-  const auto code = compile(
-      rig.device, "yoke.program 1\nprogram grow() {\n  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
-  const LinkedRoutine grow = context.link(code, "grow");
+  const LinkedRoutine grow = link_grow(rig, context);
   const BufferView other = rig.buffer(16);
   const std::uint64_t before = debug_info(*stream).completed;
   const auto running = [&] { return debug_info(*stream).running; };
@@ -282,11 +287,8 @@ TEST(DebugInfo, DoesNotWaitForACallOfTheDriverThatHangs) {
   };
   Rig rig(control);
   Context context(rig.stream("hung"));
-  set(context, "x", {1, 2});
   const auto stream = context.stream();
-  const auto code = compile(
-      rig.device, "yoke.program 1\nprogram grow() {\n  arg x : f32[2] inout\n  x[i] = x[i] + 1.0\n}\n");
-  const LinkedRoutine grow = context.link(code, "grow");
+  const LinkedRoutine grow = link_grow(rig, context);
   stream->wait();
   std::thread caller([&] { grow.run(); });
   for (int round = 0; round < 5000 && !is_in_driver; ++round) {

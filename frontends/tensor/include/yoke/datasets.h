@@ -52,17 +52,18 @@ enum class LabelColumn : std::uint8_t { kRequired, kOptional };
 
 // How fields become numbers.
 struct TableOptions {
-  std::vector<std::string> only;  // the columns to read besides the label's, by name; empty: all
-  std::vector<std::string>
-      without;  // columns that are not read, by name or number: they hold 0 and may have texts
-  bool labels_are_classes = false;  // labels may mix numbers and texts
+  // The columns to read besides the label's, by name; empty: all.
+  std::vector<std::string> only;
+  // Columns that are not read, by name or number: their values are 0, and they may have texts.
+  std::vector<std::string> without;
+  // Labels may mix numbers and texts.
+  bool labels_are_classes = false;
 };
 
 // Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks
 // and doubled quotes; lines end with LF or CRLF. The first line is a header if in some column it has text where the
-// second line has a number. `label` is the name or number of a column; empty: the last one. Of the
-// columns that are read, only this one may have texts; a label must not be empty, and labels must not mix numbers and
-// texts.
+// second line has a number. `label` is the name or number of a column; empty: the last one. Of the columns that are
+// read, only this one may have texts. A label must not be empty, and labels must not mix numbers and texts.
 // Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
 // is not valid; kInvalidArgument for an unknown column, a field that is not a finite number, and a file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},

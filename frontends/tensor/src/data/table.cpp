@@ -218,8 +218,8 @@ std::size_t label_of(const Table& table, const std::string& label, LabelColumn c
                                                table.names[c] + "': " + why);
 }
 
-// By column.
-std::vector<bool> read_columns_of(const Table& table, const TableOptions& options) {
+// For each column, whether it is read.
+std::vector<bool> columns_to_read(const Table& table, const TableOptions& options) {
   std::vector<bool> is_read(table.names.size(), options.only.empty());
   for (std::size_t c = 0; c < is_read.size(); ++c) {
     const auto& only = options.only;
@@ -267,7 +267,7 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
   table.label = label_of(table, label, column);
   table.lines = records.lines;
   table.values.reserve(records.all.size() * table.names.size());
-  const std::vector<bool> is_read = read_columns_of(table, options);
+  const std::vector<bool> is_read = columns_to_read(table, options);
   bool has_texts = false;
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const Record& record = records.all[r];
