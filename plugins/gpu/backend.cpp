@@ -116,6 +116,7 @@ sdk::CollectivesInfo Device::collectives() {
   return {.sum_types = types,
           .order_types = types,
           .sum_order = YOKE_SUM_ORDER_ANY,
+          .features = YOKE_COLLECTIVES_PROCESSES,
           .member_limit = static_cast<std::uint32_t>(context_->machine().devices().size())};
 }
 

@@ -17,6 +17,13 @@ bool has_collectives(const Device& device);
 yoke_collectives_info describe_collectives(const Device& device);
 yoke_group_id create_group_id(const Device& device);
 
+// Which members of a group are in this process: those of the ranks from `first` on. The group has `size` members.
+struct GroupRanks {
+  std::uint32_t first = 0;
+  std::uint32_t size = 0;
+  yoke_group_id id = {};
+};
+
 // Movable. Thread-safe. Precondition of the destructor: no pending work uses the communicator.
 class Communicator {
  public:

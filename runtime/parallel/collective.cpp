@@ -104,12 +104,13 @@ void LinkedCollective::add(LinkedCollective other) {
 }
 
 Collectives::Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
-                         std::shared_ptr<CodeCache> codes, Wire wire)
+                         std::shared_ptr<CodeCache> codes, Wire wire, const ProcessGroup& processes)
     : strategy_(strategy),
       members_(members.begin(), members.end()),
       use_(use),
       codes_(codes ? std::move(codes) : std::make_shared<CodeCache>()),
-      wire_(wire) {
+      wire_(wire),
+      size_(processes.size != 0 ? processes.size : static_cast<std::uint32_t>(members.size())) {
   if (members.empty()) {
     throw Error(ErrorCode::kInvalidArgument, "collectives: the group has no members");
   }
@@ -254,7 +255,7 @@ LinkedCollective Collectives::broadcast(std::string_view node, Range range) {
   return all;
 }
 
-LinkedCollective Collectives::barrier() const {
+LinkedCollective Collectives::barrier() {
   LinkedCollective all;
   std::vector<std::shared_ptr<Stream>> streams;
   for (const Context& member : members_) {

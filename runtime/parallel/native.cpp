@@ -34,12 +34,12 @@ std::int32_t sum_order(std::span<const Context> members) {
   return order;
 }
 
-void log_created(std::span<const Context> members) {
+void log_created(std::span<const Context> members, std::uint32_t size) {
   const Backend& backend = *members[0].stream()->device()->backend();
   backend.state().runtime->logger.log_composed(LogLevel::kInfo, [&] {
     const std::int32_t order = sum_order(members);
-    return "merge.native backend=" + backend.name() + " members=" + std::to_string(members.size()) +
-           " sum_order=" +
+    return "merge.native backend=" + backend.name() + " members=" + std::to_string(size) +
+           (size != members.size() ? " here=" + std::to_string(members.size()) : "") + " sum_order=" +
            (order == YOKE_SUM_ORDER_RANKS   ? "ranks"
             : order == YOKE_SUM_ORDER_FIXED ? "fixed"
                                             : "any note=\"bits may differ from run to run\"");
@@ -48,13 +48,22 @@ void log_created(std::span<const Context> members) {
 
 class NativeCollectives final : public Collectives {
  public:
-  NativeCollectives(std::span<const Context> members, MergeUse use, std::shared_ptr<yoke::CodeCache> codes)
-      : Collectives(MergeStrategy::kNative, members, use, std::move(codes)) {
+  NativeCollectives(std::span<const Context> members, MergeUse use, std::shared_ptr<yoke::CodeCache> codes,
+                    const ProcessGroup& processes)
+      : Collectives(MergeStrategy::kNative, members, use, std::move(codes), Wire::kFull, processes),
+        first_rank_(processes.size != 0 ? processes.first_rank : 0) {
     for (const Context& member : members) {
       streams_.push_back(member.stream());
     }
     if (size() > 1) {
-      group_ = CollectiveGroup::create(streams_);
+      GroupRanks ranks = {first_rank_, size(), {}};
+      if (processes.size == 0) {
+        ranks.id = detail::create_group_id(*streams_[0]->device());
+      } else {
+        std::transform(processes.id.begin(), processes.id.end(), &ranks.id.bytes[0],
+                       [](std::byte byte) { return std::to_integer<std::uint8_t>(byte); });
+      }
+      group_ = CollectiveGroup::create(streams_, ranks);
     }
   }
   // The backend has no reduction to one member.
@@ -83,6 +92,26 @@ class NativeCollectives final : public Collectives {
     }
     return each;
   }
+  LinkedCollective gather(std::string_view node, Range range) override {
+    return is_local() ? Collectives::gather(node, range) : all_gather(node, range);
+  }
+  // An all-reduce of one element, between barriers of the members that are here.
+  LinkedCollective barrier() override {
+    if (is_local()) {
+      return Collectives::barrier();
+    }
+    LinkedCollective all = Collectives::barrier();
+    for (Context member : members()) {
+      if (!member.has(kBarrier)) {
+        member.allocate(kBarrier, {YOKE_TYPE_F32, {1}});
+        const std::uint64_t zero = 0;
+        member.stream()->fill(member.tensor(kBarrier).view, &zero, 1);
+      }
+    }
+    all.add(all_reduce(kBarrier, {}));
+    all.add(Collectives::barrier());
+    return all;
+  }
   LinkedCollective broadcast(std::string_view node, Range range) override {
     const Slice all = checked(node, range);
     const BufferView& owner = members()[0].tensor(node).view;
@@ -95,6 +124,9 @@ class NativeCollectives final : public Collectives {
   }
 
  private:
+  static constexpr const char* kBarrier = "collective/barrier";
+
+  bool is_local() const { return size() == members().size(); }
   static bool is_even(const std::vector<Slice>& parts) {
     return std::all_of(parts.begin(), parts.end(),
                        [&](const Slice& part) { return part.count() == parts[0].count(); });
@@ -113,7 +145,7 @@ class NativeCollectives final : public Collectives {
                   root);
   }
 
-  // Member k reads sources[k], nothing if that is empty, and writes targets[k].
+  // The member of rank r reads sources[r], nothing if that is empty, and writes targets[r].
   LinkedCollective linked(std::int32_t kind, std::string_view node, const std::vector<Slice>& sources,
                           const std::vector<Slice>& targets, std::uint64_t count,
                           std::uint32_t root = 0) const {
@@ -125,17 +157,18 @@ class NativeCollectives final : public Collectives {
     if (kind == YOKE_COLLECTIVE_ALL_REDUCE || kind == YOKE_COLLECTIVE_REDUCE_SCATTER) {
       check_native(members(), std::span(&type, 1));
     }
-    std::vector<CollectiveCall::Part> parts(size());
-    for (std::uint32_t k = 0; k < size(); ++k) {
-      parts[k].target = view_of(k, node, targets[k]);
-      if (sources[k].count() != 0) {
-        parts[k].source = view_of(k, node, sources[k]);
+    std::vector<CollectiveCall::Part> parts(members().size());
+    for (std::uint32_t k = 0; k < parts.size(); ++k) {
+      parts[k].target = view_of(k, node, targets[first_rank_ + k]);
+      if (sources[first_rank_ + k].count() != 0) {
+        parts[k].source = view_of(k, node, sources[first_rank_ + k]);
       }
     }
     all.add(CollectiveCall::link(group_, streams_, {kind, type, count, root}, std::move(parts), node));
     return all;
   }
 
+  std::uint32_t first_rank_;
   std::vector<std::shared_ptr<Stream>> streams_;
   std::shared_ptr<CollectiveGroup> group_;  // null: one member
 };
@@ -185,11 +218,34 @@ void check_native(std::span<const Context> members, std::span<const std::int32_t
   }
 }
 
+void check_processes(const ProcessGroup& processes, MergeStrategy strategy, std::size_t member_count) {
+  if (processes.size == 0) {
+    return;
+  }
+  const auto refuse_group = [](const std::string& why) {
+    throw Error(ErrorCode::kInvalidArgument, "group over processes: " + why);
+  };
+  if (strategy != MergeStrategy::kAuto && strategy != MergeStrategy::kNative) {
+    refuse_group(std::string("merge strategy ") + merge_strategy_name(strategy) +
+                 " works in one process only; use native");
+  }
+  if (processes.first_rank >= processes.size || member_count > processes.size - processes.first_rank) {
+    refuse_group("ranks " + std::to_string(processes.first_rank) + " to " +
+                 std::to_string(std::uint64_t{processes.first_rank} + member_count - 1) + " of " +
+                 counted(processes.size, "member") + "; ranks are less than the size");
+  }
+  if (processes.id.size() != YOKE_GROUP_ID_BYTES) {
+    refuse_group("an id of " + counted(processes.id.size(), "byte") +
+                 "; pass what create_group_id() returned in one of the processes");
+  }
+}
+
 std::unique_ptr<Collectives> create_native(std::span<const Context> members, MergeUse use,
-                                           std::shared_ptr<yoke::CodeCache> codes) {
+                                           std::shared_ptr<yoke::CodeCache> codes,
+                                           const ProcessGroup& processes) {
   try {
-    auto result = std::make_unique<NativeCollectives>(members, use, std::move(codes));
-    log_created(members);
+    auto result = std::make_unique<NativeCollectives>(members, use, std::move(codes), processes);
+    log_created(members, result->size());
     return result;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kUnimplemented) {  // such as two members on one device
@@ -200,3 +256,17 @@ std::unique_ptr<Collectives> create_native(std::span<const Context> members, Mer
 }
 
 }  // namespace yoke::detail
+
+namespace yoke {
+
+std::vector<std::byte> create_group_id(const Device& device) {
+  if (!detail::has_collectives(device)) {
+    throw Error(ErrorCode::kFailedPrecondition, "group id: the backend '" + device.backend()->name() +
+                                                    "' does not offer " YOKE_COLLECTIVES_TABLE);
+  }
+  const yoke_group_id id = detail::create_group_id(device);
+  const auto* bytes = reinterpret_cast<const std::byte*>(&id.bytes[0]);
+  return {bytes, bytes + YOKE_GROUP_ID_BYTES};
+}
+
+}  // namespace yoke

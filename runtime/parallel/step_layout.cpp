@@ -27,11 +27,11 @@ constexpr std::array<std::pair<Placement, const char*>, 4> kPlacements = {
 constexpr std::array<std::pair<Overlap, const char*>, 3> kOverlaps = {
     {{Overlap::kAuto, "auto"}, {Overlap::kOn, "on"}, {Overlap::kOff, "off"}}};
 
-bool resolve_overlap(Overlap overlap, std::span<const Context> shards) {
+bool resolve_overlap(Overlap overlap, std::span<const Context> shards, std::uint32_t process_group_size) {
   const auto is_on_cpu = [](const Context& shard) {
     return shard.stream()->device()->info().kind == YOKE_DEVICE_CPU;
   };
-  return shards.size() > 1 &&
+  return (shards.size() > 1 || process_group_size > 1) &&
          (overlap == Overlap::kOn ||
           (overlap == Overlap::kAuto && std::none_of(shards.begin(), shards.end(), is_on_cpu)));
 }
@@ -168,7 +168,8 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
       merge_use_(options.merge_use),
       has_number_(options.has_number),
       number_count_(options.number_count),
-      whole_parameters_(options.whole_parameters) {
+      whole_parameters_(options.whole_parameters),
+      processes_(options.processes) {
   if (shards_.empty() || merging == 0 || merging > shards_.size()) {
     throw Error(ErrorCode::kInvalidArgument,
                 "step plan: " + std::to_string(merging) + " of " + std::to_string(shards_.size()) +
@@ -177,12 +178,13 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   check_parameters(parameters_);
   check_states(states_);
   check_options(options);
+  check_processes(options);
   const bool needs_copies = options.keep_last_step && !are_on_one_device(shards_);
   choose_merge(options, needs_copies);
   set_count_ = options.keep_last_step ? 2 : 1;
   shares_parameters_ =
       strategy_ == MergeStrategy::kDirect && placement_ == Placement::kSharded && !needs_copies;
-  overlaps_ = resolve_overlap(options.overlap, shards_);
+  overlaps_ = resolve_overlap(options.overlap, shards_, processes_.size);
   lay_out(options.bucket_byte_count);
   if (strategy_ == MergeStrategy::kNative) {
     std::vector<std::int32_t> types;
@@ -194,8 +196,32 @@ StepPlan::StepPlan(std::span<const Context> shards, std::uint32_t merging,
   stage_ = Stage::kPlanned;
 }
 
+void StepPlan::check_processes(const StepOptions& options) const {
+  detail::check_processes(processes_, options.merge, shards_.size());
+  if (processes_.size == 0) {
+    return;
+  }
+  if (merging_ != shards_.size()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                "step plan: all shards of a group over processes compute gradients, not " +
+                    std::to_string(merging_) + " of " + std::to_string(shards_.size()));
+  }
+  if (options.placement != Placement::kAuto && options.placement != Placement::kEverywhere) {
+    throw Error(ErrorCode::kInvalidArgument, std::string("step plan: placement ") +
+                                                 placement_name(options.placement) +
+                                                 " works in one process only; use everywhere");
+  }
+  detail::check_wire(options.wire, MergeStrategy::kNative);
+}
+
 void StepPlan::choose_merge(const StepOptions& options, bool needs_copies) {
   merge_reason_ = "given";
+  if (processes_.size > 1) {
+    strategy_ = MergeStrategy::kNative;
+    placement_ = Placement::kEverywhere;
+    merge_reason_ = "the group has members in other processes";
+    return;
+  }
   if (shards_.size() == 1) {
     strategy_ = MergeStrategy::kOwner;
     placement_ = Placement::kOwner;
@@ -251,7 +277,8 @@ void StepPlan::lay_out(std::uint64_t bucket_byte_count) {
     const std::uint64_t count = arenas_[a].element_count;
     const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / arenas_[a].element_byte_count();
     // The backend's own collectives need parts of the same size; what remains is a small last bucket.
-    const std::uint64_t unit = strategy_ == MergeStrategy::kNative ? merging_ * grain : grain;
+    const std::uint64_t unit =
+        strategy_ == MergeStrategy::kNative ? std::max(merging_, processes_.size) * grain : grain;
     const std::uint64_t units =
         std::max<std::uint64_t>(1, bucket_byte_count / arenas_[a].element_byte_count() / unit);
     const bool is_whole = strategy_ == MergeStrategy::kDirect && !overlaps_;

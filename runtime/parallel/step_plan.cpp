@@ -107,7 +107,8 @@ void StepPlan::allocate() {
     allocate_number();
   }
   open_streams();
-  everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_, wire_);
+  everyone_ = Collectives::create(strategy_, workers_, merge_use_, codes_, wire_,
+                                  processes_.size > 1 ? processes_ : ProcessGroup());
   for (std::uint32_t set = 0; set < set_count_; ++set) {
     LinkedCollective& all = publish_.emplace_back();
     for (const Arena& arena : arenas_) {

@@ -288,8 +288,12 @@ LinkedCollective detail::final_sum(Collectives& group, std::string_view node, Co
 }
 
 std::unique_ptr<Collectives> Collectives::create(MergeStrategy strategy, std::span<const Context> members,
-                                                 MergeUse use, std::shared_ptr<CodeCache> codes, Wire wire) {
-  const MergeStrategy resolved = resolve_strategy(strategy, members, wire);
+                                                 MergeUse use, std::shared_ptr<CodeCache> codes, Wire wire,
+                                                 const ProcessGroup& processes) {
+  detail::check_processes(processes, strategy, members.size());
+  const bool is_local = processes.size == 0;
+  const MergeStrategy resolved =
+      resolve_strategy(is_local ? strategy : MergeStrategy::kNative, members, wire);
   detail::check_wire(wire, resolved);
   switch (resolved) {
     case MergeStrategy::kTree:
@@ -299,7 +303,7 @@ std::unique_ptr<Collectives> Collectives::create(MergeStrategy strategy, std::sp
     case MergeStrategy::kRing:
       return std::make_unique<RingCollectives>(MergeStrategy::kRing, members, use, std::move(codes), wire);
     case MergeStrategy::kNative:
-      return detail::create_native(members, use, std::move(codes));
+      return detail::create_native(members, use, std::move(codes), processes);
     default:
       return std::make_unique<OwnerCollectives>(MergeStrategy::kOwner, members, use, std::move(codes), wire);
   }

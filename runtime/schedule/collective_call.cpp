@@ -109,18 +109,17 @@ void CollectiveCall::end(const CollectiveCall* call) {
   });
 }
 
-std::string CollectiveCall::describe(std::uint32_t rank) const {
+std::string CollectiveCall::describe(std::uint32_t member) const {
   return std::string(kKindNames[rows_[0].kind]) + " of " + std::to_string(byte_count_) +
-         " bytes of tensor '" + tensor_ + "', member " + std::to_string(rank) + " of " +
-         std::to_string(rows_.size());
+         " bytes of tensor '" + tensor_ + "', " + group_->member_name(member);
 }
 
-void CollectiveCall::fail(std::uint32_t rank) const noexcept {
-  const StreamState& stream = group_->stream(rank);
+void CollectiveCall::fail(std::uint32_t member) const noexcept {
+  const StreamState& stream = group_->stream(member);
   try {
-    group_->fail(rank, stream.error_code(), stream.error().what());
+    group_->fail(member, stream.error_code(), stream.error().what());
   } catch (const std::exception&) {  // out of memory
-    group_->fail(rank, stream.error_code(), {});
+    group_->fail(member, stream.error_code(), {});
   }
 }
 
@@ -135,18 +134,18 @@ void CollectiveCall::retire(std::uint32_t first, std::uint32_t end) const noexce
 }
 
 void CollectiveCall::begin() const {
-  std::uint32_t rank = 0;
+  std::uint32_t member = 0;
   std::uint32_t begun = 0;
   const auto fail = [&](ErrorCode code, const char* reason) {
-    group_->fail(rank, code, reason);
+    group_->fail(member, code, reason);
     retire(0, begun);
   };
   try {
-    for (rank = 0; rank < group_->size(); ++rank) {  // first, so that nothing needs to be undone
-      group_->stream(rank).check_alive(std::numeric_limits<std::uint64_t>::max() - 1);
+    for (member = 0; member < group_->size(); ++member) {  // first, so that nothing needs to be undone
+      group_->stream(member).check_alive(std::numeric_limits<std::uint64_t>::max() - 1);
     }
-    for (rank = 0; rank < group_->size(); begun = ++rank) {
-      group_->stream(rank).begin(accesses_[rank], 1);
+    for (member = 0; member < group_->size(); begun = ++member) {
+      group_->stream(member).begin(accesses_[member], 1);
     }
   } catch (const Error& error) {
     fail(error.code(), error.what());
@@ -254,23 +253,23 @@ void CollectiveCall::queue_together() const noexcept {
 }
 
 void CollectiveCall::queue_each() const {
-  std::uint32_t rank = 0;
+  std::uint32_t member = 0;
   const auto fail = [&](ErrorCode code, const char* reason) {
-    StreamState& stream = group_->stream(rank);
-    group_->fail(rank, code, reason);
+    StreamState& stream = group_->stream(member);
+    group_->fail(member, code, reason);
     stream.fail(stream.last_ticket(), code, [&] { return std::string(reason); });
-    retire(rank + 1, group_->size());
+    retire(member + 1, group_->size());
   };
   try {
-    for (; rank < group_->size(); ++rank) {
-      const std::uint64_t ticket = group_->stream(rank).emit(
+    for (; member < group_->size(); ++member) {
+      const std::uint64_t ticket = group_->stream(member).emit(
           [&](Command& command) {
             command.kind = CommandKind::kCollective;
             command.collective = this;
-            command.rank = rank;
+            command.member = member;
           },
           /*on_worker=*/true);
-      group_->set_last_ticket(rank, ticket);
+      group_->set_last_ticket(member, ticket);
     }
   } catch (const Error& error) {
     fail(error.code(), error.what());

@@ -20,32 +20,35 @@ namespace yoke::detail {
 
 struct StreamState;
 
-// The communicators of a group: one per stream, whose rank is its position. When a member fails, the
-// communicators of all are aborted, so that no member waits for it. Thread-safe.
+// The communicators of the members of a group that are in this process: one per stream. Functions take the position of
+// a stream. When a member fails, the communicators of all are aborted, so that no member waits for it. Thread-safe.
 class CollectiveGroup {
  public:
   // Waits until all members have joined, at most RuntimeOptions::wait_timeout. Throws the first Error.
   // Precondition: the streams are of one backend, which has collectives.
-  static std::shared_ptr<CollectiveGroup> create(std::span<const std::shared_ptr<Stream>> streams);
+  static std::shared_ptr<CollectiveGroup> create(std::span<const std::shared_ptr<Stream>> streams,
+                                                 const GroupRanks& ranks);
   // Waits for queued collectives; see Buffer.
   ~CollectiveGroup();
   CollectiveGroup(const CollectiveGroup&) = delete;
   CollectiveGroup& operator=(const CollectiveGroup&) = delete;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
-  StreamState& stream(std::uint32_t rank) const { return *members_[rank].stream; }
-  yoke_communicator* communicator(std::uint32_t rank) const { return communicators_[rank].get(); }
+  // "member 1 of 3": its rank, and the size of the group.
+  std::string member_name(std::uint32_t member) const;
+  StreamState& stream(std::uint32_t member) const { return *members_[member].stream; }
+  yoke_communicator* communicator(std::uint32_t member) const { return communicators_[member].get(); }
   // Throws the error of the first member that failed.
   void check() const;
   // "member 1 of 3, stream 'cuda:1/stream0', failed: ..."; empty if none has failed.
   std::string failure() const;
   // Aborts all communicators, unless a member has failed already.
-  void fail(std::uint32_t rank, ErrorCode code, std::string_view reason) noexcept;
+  void fail(std::uint32_t member, ErrorCode code, std::string_view reason) noexcept;
   // Finds out whether a member has failed unnoticed. Costs a call per member, at most every few milliseconds.
   void poll() noexcept;
   // Collectives queued up to this ticket of the member's stream use its communicator.
-  void set_last_ticket(std::uint32_t rank, std::uint64_t ticket) noexcept {
-    members_[rank].last_ticket.store(ticket);
+  void set_last_ticket(std::uint32_t member, std::uint64_t ticket) noexcept {
+    members_[member].last_ticket.store(ticket);
   }
   // Returns false if queued collectives are still pending after wait_timeout.
   bool wait_idle() noexcept;
@@ -55,8 +58,10 @@ class CollectiveGroup {
     std::shared_ptr<StreamState> stream;
     std::atomic<std::uint64_t> last_ticket{0};
   };
-  explicit CollectiveGroup(std::span<const std::shared_ptr<Stream>> streams);
+  CollectiveGroup(std::span<const std::shared_ptr<Stream>> streams, const GroupRanks& ranks);
 
+  std::uint32_t first_rank_;
+  std::uint32_t total_;
   std::vector<Member> members_;
   std::vector<Communicator> communicators_;
   std::atomic<std::int64_t> next_poll_ns_{0};  // of the steady clock
@@ -66,7 +71,7 @@ class CollectiveGroup {
   std::string failure_;
 };
 
-// One collective between all members of a group, linked once and run many times.
+// One collective of a group, linked once and run many times: the parts of the members that are in this process.
 class CollectiveCall {
  public:
   struct Shape {
@@ -81,7 +86,7 @@ class CollectiveCall {
     BufferView target;
   };
 
-  // `parts` are in the order of ranks; `tensor` is for messages. A reduction is a sum.
+  // `parts` are in the order of the members; `tensor` is for messages. A reduction is a sum.
   // Throws Error kInvalidArgument for a buffer that is not on its member's device.
   static std::shared_ptr<const CollectiveCall> link(std::shared_ptr<CollectiveGroup> group,
                                                     std::span<const std::shared_ptr<Stream>> streams,
@@ -94,12 +99,12 @@ class CollectiveCall {
   void run() const;
 
   // Called by the streams.
-  const yoke_collective* row(std::uint32_t rank) const { return &rows_[rank]; }
+  const yoke_collective* row(std::uint32_t member) const { return &rows_[member]; }
   // "all_reduce of 400 bytes of tensor 'g', member 1 of 3"
-  std::string describe(std::uint32_t rank) const;
+  std::string describe(std::uint32_t member) const;
   const std::string& tensor() const { return tensor_; }
   // Call it when the member's part was skipped or has failed.
-  void fail(std::uint32_t rank) const noexcept;
+  void fail(std::uint32_t member) const noexcept;
 
  private:
   CollectiveCall(std::shared_ptr<CollectiveGroup> group, std::span<const std::shared_ptr<Stream>> streams,

@@ -8,27 +8,22 @@
 
 namespace yoke::detail {
 
-namespace {
-
-std::string name_of(std::uint32_t rank, std::uint32_t size, const StreamState& stream) {
-  return "member " + std::to_string(rank) + " of " + std::to_string(size) + ", stream '" + stream.name + "'";
+std::string CollectiveGroup::member_name(std::uint32_t member) const {
+  return "member " + std::to_string(first_rank_ + member) + " of " + std::to_string(total_);
 }
 
-}  // namespace
-
-CollectiveGroup::CollectiveGroup(std::span<const std::shared_ptr<Stream>> streams)
-    : members_(streams.size()) {
-  const auto size = static_cast<std::uint32_t>(streams.size());
-  const yoke_group_id id = create_group_id(*streams[0]->device());
-  communicators_.reserve(size);
-  for (std::uint32_t k = 0; k < size; ++k) {
+CollectiveGroup::CollectiveGroup(std::span<const std::shared_ptr<Stream>> streams, const GroupRanks& ranks)
+    : first_rank_(ranks.first), total_(ranks.size), members_(streams.size()) {
+  communicators_.reserve(streams.size());
+  for (std::uint32_t k = 0; k < size(); ++k) {
     members_[k].stream = streams[k]->state().shared_from_this();
-    communicators_.emplace_back(streams[k]->device(), id, k, size);
+    communicators_.emplace_back(streams[k]->device(), ranks.id, first_rank_ + k, total_);
   }
 }
 
-std::shared_ptr<CollectiveGroup> CollectiveGroup::create(std::span<const std::shared_ptr<Stream>> streams) {
-  std::shared_ptr<CollectiveGroup> group(new CollectiveGroup(streams));
+std::shared_ptr<CollectiveGroup> CollectiveGroup::create(std::span<const std::shared_ptr<Stream>> streams,
+                                                         const GroupRanks& ranks) {
+  std::shared_ptr<CollectiveGroup> group(new CollectiveGroup(streams, ranks));
   const Clock::time_point deadline = deadline_after(group->stream(0).wait_timeout);
   for (std::uint32_t k = 0; k < group->size(); ++k) {
     try {
@@ -77,7 +72,7 @@ std::string CollectiveGroup::failure() const {
   return failure_;
 }
 
-void CollectiveGroup::fail(std::uint32_t rank, ErrorCode code, std::string_view reason) noexcept {
+void CollectiveGroup::fail(std::uint32_t member, ErrorCode code, std::string_view reason) noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (has_failed_) {
@@ -86,7 +81,8 @@ void CollectiveGroup::fail(std::uint32_t rank, ErrorCode code, std::string_view 
     has_failed_ = true;
     code_ = code;
     try {
-      failure_ = name_of(rank, size(), stream(rank)) + ", failed: " + std::string(reason);
+      failure_ =
+          member_name(member) + ", stream '" + stream(member).name + "', failed: " + std::string(reason);
     } catch (const std::exception&) {  // out of memory: the code alone
     }
   }
@@ -105,32 +101,32 @@ void CollectiveGroup::poll() noexcept {
   }
   // A stream that has failed skips its part of later collectives, so the others would wait for it. It comes
   // before members that failed because of it.
-  std::uint32_t rank = 0;
-  for (; rank < size(); ++rank) {
-    stream(rank).refresh_native();
-    if (stream(rank).has_failed() && stream(rank).error_code() != ErrorCode::kAborted) {
+  std::uint32_t member = 0;
+  for (; member < size(); ++member) {
+    stream(member).refresh_native();
+    if (stream(member).has_failed() && stream(member).error_code() != ErrorCode::kAborted) {
       break;
     }
   }
-  if (rank == size()) {
+  if (member == size()) {
     const auto failed =
         std::find_if(communicators_.begin(), communicators_.end(),
                      [](const Communicator& communicator) { return communicator.has_failed(); });
     if (failed == communicators_.end()) {
       return;
     }
-    rank = static_cast<std::uint32_t>(failed - communicators_.begin());
+    member = static_cast<std::uint32_t>(failed - communicators_.begin());
   }
   try {
-    if (stream(rank).has_failed()) {
-      fail(rank, stream(rank).error_code(), stream(rank).error().what());
+    if (stream(member).has_failed()) {
+      fail(member, stream(member).error_code(), stream(member).error().what());
     } else {
-      communicators_[rank].wait(std::chrono::nanoseconds::zero());
+      communicators_[member].wait(std::chrono::nanoseconds::zero());
     }
   } catch (const Error& error) {
-    fail(rank, error.code(), error.what());
+    fail(member, error.code(), error.what());
   } catch (const std::exception& error) {  // out of memory
-    fail(rank, ErrorCode::kResourceExhausted, error.what());
+    fail(member, ErrorCode::kResourceExhausted, error.what());
   }
 }
 

@@ -63,7 +63,7 @@ struct Command {
   void* to = nullptr;           // kToHost
   const Routine* routine = nullptr;
   const CollectiveCall* collective = nullptr;
-  std::uint32_t rank = 0;  // of the member, for `collective`
+  std::uint32_t member = 0;  // for `collective`
   std::array<std::byte, 8> pattern{};
   std::array<char, 40> label{};  // the tensor's name for messages; longer names are cut
   std::array<std::int64_t, kInlineSymbols> symbols{};

@@ -23,7 +23,7 @@ std::string describe(const Command& command) {
     return "launch of '" + command.routine->entry().name + "'";
   }
   if (command.kind == CommandKind::kCollective) {
-    return command.collective->describe(command.rank);
+    return command.collective->describe(command.member);
   }
   const char* call = command.kind == CommandKind::kFromHost         ? "from_host"
                      : command.kind == CommandKind::kToHost         ? "to_host"
@@ -101,7 +101,7 @@ std::int32_t StreamState::call_backend(const Command& command, Status& status) {
       break;
     case CommandKind::kCollective:
       code = attempt<&yoke_collectives_api::collectives_queue>(
-          on, status, command.collective->row(command.rank), std::uint32_t{1},
+          on, status, command.collective->row(command.member), std::uint32_t{1},
           static_cast<std::uint32_t>(sizeof(yoke_collective)));
       break;
     case CommandKind::kCallback:  // callback.cpp

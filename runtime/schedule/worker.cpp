@@ -152,7 +152,7 @@ void StreamState::run(Command& command) noexcept {
     }
   }
   if (command.kind == CommandKind::kCollective && has_failed(ticket)) {
-    command.collective->fail(command.rank);
+    command.collective->fail(command.member);
   }
   if (is_recorded) [[unlikely]] {
     record_work(command, begin);

@@ -457,6 +457,8 @@ TEST(RuntimeArguments, Collectives) {
     EXPECT_ERROR(ErrorCode::kNotFound, (void)group->gather(name));
     EXPECT_ERROR(ErrorCode::kNotFound, (void)group->broadcast(name));
   }
+  EXPECT_ERROR(ErrorCode::kFailedPrecondition, (void)create_group_id(*contexts[0].stream()->device()));
+  EXPECT_EQ(group->size(), 1U);
   contexts[0].allocate("x", kSpec);
   EXPECT_ERROR(kInvalid, AllReduce(contexts, "x", "", Reduction::kSum));
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{0, 1000}));

@@ -66,7 +66,7 @@ typedef struct yoke_collectives_info {
   uint64_t sum_types;    /* bits 1 << YOKE_TYPE_* of YOKE_REDUCTION_SUM */
   uint64_t order_types;  /* of YOKE_REDUCTION_MAX and YOKE_REDUCTION_MIN */
   int32_t sum_order;     /* YOKE_SUM_ORDER_* */
-  uint32_t member_limit; /* of a group; 0: none */
+  uint32_t member_limit; /* of the members of a group that are in one process; 0: none */
 } yoke_collectives_info;
 
 typedef struct yoke_group_id {

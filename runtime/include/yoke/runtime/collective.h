@@ -4,6 +4,7 @@
 
 #include <yoke/runtime/context.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -82,6 +83,18 @@ std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byt
 // Whether every device of `contexts` can access every other's buffers.
 bool memory_is_shared(std::span<const Context> contexts);
 
+// A group with members in several processes: each process passes its own members, and the same id and size. Ranks count
+// through all processes. Such a group merges with kNative only; kAuto is kNative.
+struct ProcessGroup {
+  std::uint32_t first_rank = 0;    // of the first member that is in this process
+  std::uint32_t size = 0;          // number of members in all processes; 0: all members are in this process
+  std::vector<std::byte> id = {};  // from create_group_id() in one of the processes; ignored if size is 0
+};
+// Makes the id of a new group, which serves one Collectives or StepPlan per process; the application carries its bytes to
+// the other processes. Throws Error kFailedPrecondition if the device's backend has no collectives, and the backend's
+// errors.
+std::vector<std::byte> create_group_id(const Device& device);
+
 // Resolves kAuto for these contexts and tensors of 4 MiB. Throws Error kFailedPrecondition for kDirect if memory is not
 // shared, and for kNative if the backend has no collectives for these members; kInvalidArgument for a number that is
 // not an enumerator.
@@ -123,7 +136,8 @@ class LinkedCollective {
       steps_;
 };
 
-// Links collectives of a group. A member's rank is its position in `members`; member 0 is the owner. Each
+// Links collectives of a group. A member's rank is its position in `members`, plus ProcessGroup::first_rank; member 0 is
+// the owner. Each
 // collective is about the elements `range` (default: all) of the tensor `node`, which every member has with
 // the same type and shape, else Error kInvalidArgument. A range that exceeds the tensor is Error kOutOfRange;
 // one that does not begin at a multiple of 256 bytes may be refused by the device. Part k of the range is
@@ -135,16 +149,18 @@ class Collectives {
   using Range = std::optional<Slice>;
 
   // Throws Error kInvalidArgument if `members` is empty, and as resolve_strategy. `codes` may be shared, null
-  // creates a new one. kNative waits until the backend has connected all members. `wire` applies to sums; with
+  // creates a new one. kNative waits until the backend has connected all members, also those of other processes: Error
+  // kDeadlineExceeded after RuntimeOptions::wait_timeout. A process that ends makes waits of the others end with an
+  // error of the backend, or by their deadline. `wire` applies to sums; with
   // kBf16, a member that sends parts of a sum gets the tensors "wire/<node>" and "residual/<node>" when the sum is
   // linked, and kDirect and kNative are Error kInvalidArgument.
   static std::unique_ptr<Collectives> create(MergeStrategy strategy, std::span<const Context> members,
                                              MergeUse use = MergeUse::kStreaming,
                                              std::shared_ptr<CodeCache> codes = nullptr,
-                                             Wire wire = Wire::kFull);
+                                             Wire wire = Wire::kFull, const ProcessGroup& processes = {});
   // `strategy` is not kAuto.
   Collectives(MergeStrategy strategy, std::span<const Context> members, MergeUse use,
-              std::shared_ptr<CodeCache> codes, Wire wire = Wire::kFull);
+              std::shared_ptr<CodeCache> codes, Wire wire = Wire::kFull, const ProcessGroup& processes = {});
   virtual ~Collectives() = default;
   Collectives(const Collectives&) = delete;
   Collectives& operator=(const Collectives&) = delete;
@@ -158,18 +174,19 @@ class Collectives {
   // Every member gets part k of member k.
   virtual LinkedCollective all_gather(std::string_view node, Range range = {});
   // The owner gets part k of member k.
-  LinkedCollective gather(std::string_view node, Range range = {});
+  virtual LinkedCollective gather(std::string_view node, Range range = {});
   // Every member gets the owner's elements. Members that share the owner's memory are left out.
   virtual LinkedCollective broadcast(std::string_view node, Range range = {});
   // Work queued on any member's stream after the barrier waits for the work queued before it on all members' streams,
   // and fails if that work failed. The host does not wait.
-  LinkedCollective barrier() const;
+  virtual LinkedCollective barrier();
 
   MergeStrategy strategy() const { return strategy_; }
-  std::span<const Context> members() const { return members_; }
+  std::span<const Context> members() const { return members_; }  // of this process
+  // The number of members in all processes.
+  std::uint32_t size() const { return size_; }
 
  protected:
-  std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
   // Checks the members' tensors. Returns the range, in elements.
   Slice checked(std::string_view node, const Range& range) const;
   std::vector<Slice> parts(std::string_view node, const Slice& range) const;
@@ -194,6 +211,7 @@ class Collectives {
   MergeUse use_;
   std::shared_ptr<CodeCache> codes_;
   Wire wire_;
+  std::uint32_t size_;
 };
 
 // The result of a collective that may still be running.

@@ -116,6 +116,9 @@ struct StepOptions {
   bool has_number = false;
   // Each update gets one whole parameter, with the padding after it, which is zero. Not with kSharded.
   bool whole_parameters = false;
+  // If its size is not 0, `shards` are those of this process, and all of them merge: gradients are summed over all
+  // processes by kNative, and each shard updates its parameters, kEverywhere. The owner of publish() is rank 0.
+  ProcessGroup processes = {};
   // At least 1. If greater, which needs has_number, the "number" is a vector of this many f64: the tensor
   // StepPlan::kNumber of every shard that computes gradients. It keeps its values between steps. allocate() allocates
   // it, and the caller fills it. StepNumber::measure and combine may read its old values.
@@ -305,6 +308,7 @@ class StepPlan {
   Bucket& bucket_at(std::size_t bucket, const char* call);
   void check_tables(std::span<const SymbolTable> tables) const;
   void check_number(const StepNumber& number) const;
+  void check_processes(const StepOptions& options) const;
   void choose_merge(const StepOptions& options, bool needs_copies);
   bool packs(std::int32_t type) const { return wire_ == Wire::kBf16 && type == YOKE_TYPE_F32; }
   void lay_out(std::uint64_t bucket_byte_count);
@@ -358,6 +362,7 @@ class StepPlan {
   bool has_number_ = false;
   std::uint32_t number_count_ = 1;
   bool whole_parameters_ = false;
+  ProcessGroup processes_;
   bool merged_ = false;  // whether merge() is the latest of merge(), update() and step()
   std::uint32_t set_count_ = 1;
   std::uint32_t set_ = 0;

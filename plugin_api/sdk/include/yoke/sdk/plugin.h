@@ -200,7 +200,7 @@ struct CollectivesInfo {
   std::vector<std::int32_t> order_types;  // of maxima and minima
   std::int32_t sum_order = YOKE_SUM_ORDER_ANY;
   std::uint64_t features = 0;      // YOKE_COLLECTIVES_*
-  std::uint32_t member_limit = 0;  // of a group; 0: none
+  std::uint32_t member_limit = 0;  // of the members of a group in one process; 0: none
 };
 
 using GroupId = std::array<std::uint8_t, YOKE_GROUP_ID_BYTES>;
