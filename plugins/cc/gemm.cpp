@@ -38,41 +38,15 @@ struct BF16 {
   static std::uint16_t store(float value) { return program::f32_to_bf16(value); }
 };
 
-// These call `use` with a value of the type that stores a tensor's elements, or of the type of sums.
+// Calls `use` with a value of the type that stores a tensor's elements.
 template <class Use>
 void with_stored(Type type, const Use& use) {
-  switch (type) {
-    case Type::kF64:
-      return use(Plain<double>{});
-    case Type::kF32:
-      return use(Plain<float>{});
-    case Type::kF16:
-      return use(F16{});
-    case Type::kBF16:
-      return use(BF16{});
-    case Type::kI64:
-      return use(Plain<std::int64_t>{});
-    case Type::kI32:
-      return use(Plain<std::int32_t>{});
-    case Type::kU32:
-      return use(Plain<std::uint32_t>{});
-    default:
-      return use(Plain<std::uint8_t>{});
-  }
-}
-template <class Use>
-void with_sum(Type type, const Use& use) {
-  switch (type) {
-    case Type::kF64:
-      return use(double{});
-    case Type::kF32:
-      return use(float{});
-    case Type::kI64:
-      return use(std::int64_t{});
-    case Type::kU32:
-      return use(std::uint32_t{});
-    default:
-      return use(std::int32_t{});
+  if (type == Type::kF16) {
+    use(F16{});
+  } else if (type == Type::kBF16) {
+    use(BF16{});
+  } else {
+    with_type(reg_of(type), [&](auto zero) { use(Plain<decltype(zero)>{}); });
   }
 }
 
@@ -175,7 +149,7 @@ Gemm::Gemm(const Contraction& contraction, const KernelTable& table)
 
 void Gemm::pack(const Operand& operand, const std::byte* from, std::span<const std::int64_t> lines,
                 std::span<const std::int64_t> depth, std::int64_t width, std::byte* to) const {
-  with_sum(shape_.type, [&](auto sum) {
+  with_type(reg_of(shape_.type), [&](auto sum) {
     with_stored(operand.type, [&](auto stored) {
       pack_lines<decltype(stored), decltype(sum)>(from, lines, depth, width, to);
     });
@@ -199,7 +173,7 @@ void Gemm::store(std::byte* t, const std::byte* sums, std::int64_t row, std::int
   for (std::int64_t i = 0; i < rows; ++i) {
     std::byte* target = t + m_.t[static_cast<std::size_t>(row + i)] * size;
     const std::byte* source = sums + i * block_columns_ * size_;
-    with_sum(shape_.type, [&](auto sum) {
+    with_type(reg_of(shape_.type), [&](auto sum) {
       with_stored(shape_.t.type, [&](auto stored) {
         store_row<decltype(sum), decltype(stored)>(target, source, at, shape_.assign);
       });

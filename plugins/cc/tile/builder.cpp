@@ -3,7 +3,6 @@
 #include "builder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 namespace yoke::cc {
@@ -18,10 +17,8 @@ KernelBuilder::Value KernelBuilder::fresh(Reg reg, std::uint8_t mask, bool invar
   return {static_cast<std::uint16_t>(virtuals_.size() - 1), mask, reg, invariant};
 }
 
-Instr& KernelBuilder::emit(Instr instr, bool invariant) {
-  std::vector<Instr>& segment = invariant ? kernel_.prologue : *segment_;
-  segment.push_back(instr);
-  return segment.back();
+void KernelBuilder::emit(const Instr& instr, bool invariant) {
+  (invariant ? kernel_.prologue : *segment_).push_back(instr);
 }
 
 KernelBuilder::Value KernelBuilder::expand(Value value, std::uint8_t mask) {
@@ -32,22 +29,18 @@ KernelBuilder::Value KernelBuilder::expand(Value value, std::uint8_t mask) {
       (value.id & kStreamBit) != 0
           ? kernel_.streams[value.id & static_cast<std::uint16_t>(~kStreamBit)].element_size
           : virtuals_[value.id].element_size;
-  const Key key{-1, value.id, mask, 0, 0, 0, 0};
-  const auto found = known_.find(key);
-  if (found != known_.end()) {
-    return found->second;
+  const auto [known, is_new] = known_.try_emplace(Key{-1, value.id, mask, 0, 0, 0, 0});
+  if (is_new) {
+    known->second = fresh(value.reg, mask, false, size);
+    emit({.kind = Instr::Kind::kExpand,
+          .mask = mask,
+          .a_mask = value.mask,
+          .dst = known->second.id,
+          .a = value.id,
+          .copy = table_.copy(size)},
+         false);
   }
-  const Value result = fresh(value.reg, mask, false, size);
-  Instr instr;
-  instr.kind = Instr::Kind::kExpand;
-  instr.mask = mask;
-  instr.a_mask = value.mask;
-  instr.dst = result.id;
-  instr.a = value.id;
-  instr.copy = table_.copy(size);
-  emit(instr, false);
-  known_.emplace(key, result);
-  return result;
+  return known->second;
 }
 
 KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op,
@@ -63,12 +56,11 @@ KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&,
   }
   const Key key{op,   static_cast<int>(type),    static_cast<int>(result), static_cast<int>(element_size),
                 a.id, b == nullptr ? -1 : b->id, c == nullptr ? -1 : c->id};
-  const auto found = known_.find(key);
-  if (found != known_.end()) {
-    return found->second;
+  const auto [known, is_new] = known_.try_emplace(key);
+  if (!is_new) {
+    return known->second;
   }
-  Instr instr;
-  instr.mask = mask;
+  Instr instr{.mask = mask};
   unsigned scalars = 0;
   const auto operand = [&](const Value* value, unsigned bit, std::uint16_t& slot) {
     if (value == nullptr) {
@@ -84,11 +76,10 @@ KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&,
   operand(b, kScalarB, instr.b);
   operand(c, kScalarC, instr.c);
   instr.map = find(*this, op, type, scalars);
-  const Value value = fresh(result, mask, invariant, element_size);
-  instr.dst = value.id;
+  known->second = fresh(result, mask, invariant, element_size);
+  instr.dst = known->second.id;
   emit(instr, invariant);
-  known_.emplace(key, value);
-  return value;
+  return known->second;
 }
 
 KernelBuilder::Value KernelBuilder::map(MapOp op, Reg result, Value a, const Value* b, const Value* c) {
@@ -131,46 +122,19 @@ KernelBuilder::Value KernelBuilder::rounded(Value value, Type type) {
 }
 
 KernelBuilder::Value KernelBuilder::constant(Type type, const program::Literal& literal) {
-  std::uint64_t bytes = 0;
-  const auto put = [&](auto value) { std::memcpy(&bytes, &value, sizeof(value)); };
-  switch (reg_of(type)) {
-    case Reg::kF64:
-      put(literal.number);
-      break;
-    case Reg::kF32:
-      put(static_cast<float>(literal.number));
-      break;
-    case Reg::kI64:
-      put(literal.integer);
-      break;
-    case Reg::kI32:
-      put(static_cast<std::int32_t>(literal.integer));
-      break;
-    case Reg::kU32:
-      put(static_cast<std::uint32_t>(literal.integer));
-      break;
-    case Reg::kU8:
-      put(static_cast<std::uint8_t>(type == Type::kBool ? (literal.integer != 0 ? 1 : 0) : literal.integer));
-      break;
-  }
-  const auto known = std::find(kernel_.constants.begin(), kernel_.constants.end(), bytes);
-  const auto number = static_cast<std::uint32_t>(known - kernel_.constants.begin());
-  if (known == kernel_.constants.end()) {
+  const std::uint64_t bytes = stored_bytes(is_half(type) ? Type::kF32 : type, literal);
+  const auto found = std::find(kernel_.constants.begin(), kernel_.constants.end(), bytes);
+  const auto number = static_cast<std::uint32_t>(found - kernel_.constants.begin());
+  if (found == kernel_.constants.end()) {
     kernel_.constants.push_back(bytes);
   }
-  const Key key{-2, static_cast<int>(reg_of(type)), static_cast<int>(number), 0, 0, 0, 0};
-  const auto found = known_.find(key);
-  if (found != known_.end()) {
-    return found->second;
+  const auto [value, is_new] =
+      known_.try_emplace(Key{-2, static_cast<int>(reg_of(type)), static_cast<int>(number), 0, 0, 0, 0});
+  if (is_new) {
+    value->second = fresh(reg_of(type), 0, true);
+    emit({.kind = Instr::Kind::kConst, .dst = value->second.id, .extra = number}, true);
   }
-  const Value value = fresh(reg_of(type), 0, true);
-  Instr instr;
-  instr.kind = Instr::Kind::kConst;
-  instr.dst = value.id;
-  instr.extra = number;
-  emit(instr, true);
-  known_.emplace(key, value);
-  return is_half(type) ? rounded(value, type) : value;
+  return rounded(value->second, type);
 }
 
 KernelBuilder::Value KernelBuilder::loop_value(const Form& form) {
@@ -179,21 +143,13 @@ KernelBuilder::Value KernelBuilder::loop_value(const Form& form) {
   if (found == kernel_.forms.end()) {
     kernel_.forms.push_back(form);
   }
-  const Key key{-3, static_cast<int>(number), 0, 0, 0, 0, 0};
-  const auto known = known_.find(key);
-  if (known != known_.end()) {
-    return known->second;
+  const auto [known, is_new] = known_.try_emplace(Key{-3, static_cast<int>(number), 0, 0, 0, 0, 0});
+  if (is_new) {
+    const Value value = fresh(Reg::kI64, mask_of(form), !form.has_loops());
+    emit({.kind = Instr::Kind::kIota, .mask = value.mask, .dst = value.id, .extra = number}, value.invariant);
+    known->second = value;
   }
-  const bool invariant = !form.has_loops();
-  const Value value = fresh(Reg::kI64, mask_of(form), invariant);
-  Instr instr;
-  instr.kind = Instr::Kind::kIota;
-  instr.mask = value.mask;
-  instr.dst = value.id;
-  instr.extra = number;
-  emit(instr, invariant);
-  known_.emplace(key, value);
-  return value;
+  return known->second;
 }
 
 KernelBuilder::Value KernelBuilder::expression(const Expr& expr) {

@@ -53,7 +53,7 @@ class KernelBuilder {
 
   // Values.
   Value fresh(Reg reg, std::uint8_t mask, bool invariant, std::int64_t element_size = 0);
-  Instr& emit(Instr instr, bool invariant);
+  void emit(const Instr& instr, bool invariant);
   Value expand(Value value, std::uint8_t mask);
   Value map(MapOp op, Reg result, Value a, const Value* b = nullptr, const Value* c = nullptr);
   Value map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op, Reg type, Reg result,

@@ -19,25 +19,9 @@ constexpr std::int64_t kMostParts = 64;
 constexpr std::int64_t kPartRows = 2 * kFoldRows;
 constexpr std::int64_t kPartTiles = 16;
 
+static_assert(static_cast<int>(ReduceOp::kArgMin) == static_cast<int>(Reduce::kArgMin));
 ReduceOp reduce_op(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::kSum:
-      return ReduceOp::kSum;
-    case Reduce::kProd:
-      return ReduceOp::kProd;
-    case Reduce::kMin:
-      return ReduceOp::kMin;
-    case Reduce::kMax:
-      return ReduceOp::kMax;
-    case Reduce::kAny:
-      return ReduceOp::kAny;
-    case Reduce::kAll:
-      return ReduceOp::kAll;
-    case Reduce::kArgMax:
-      return ReduceOp::kArgMax;
-    default:
-      return ReduceOp::kArgMin;
-  }
+  return static_cast<ReduceOp>(reduce);
 }
 
 template <class T>
@@ -66,21 +50,7 @@ std::uint64_t neutral_of(ReduceOp op) {
 }
 
 std::uint64_t neutral(ReduceOp op, Reg reg) {
-  switch (reg) {
-    case Reg::kF64:
-      return neutral_of<double>(op);
-    case Reg::kF32:
-      return neutral_of<float>(op);
-    case Reg::kI64:
-      return neutral_of<std::int64_t>(op);
-    case Reg::kI32:
-      return neutral_of<std::int32_t>(op);
-    case Reg::kU32:
-      return neutral_of<std::uint32_t>(op);
-    case Reg::kU8:
-      return neutral_of<std::uint8_t>(op);
-  }
-  return 0;
+  return with_type(reg, [&](auto zero) { return neutral_of<decltype(zero)>(op); });
 }
 
 // Allocates registers in scratch memory and reuses the ones that were released.
@@ -170,9 +140,7 @@ std::optional<KernelBuilder::Value> KernelBuilder::row_reduction() {
   const bool columns = statement_->reduce_loops[0] + 1 == statement_->loops.size();
   const ReduceOp op = reduce_op(*statement_->reduce);
   const bool float_sum = op == ReduceOp::kSum && is_float(type);
-  Instr instr;
-  instr.kind = columns ? Instr::Kind::kReduce : Instr::Kind::kCarry;
-  instr.mask = present_;
+  Instr instr{.kind = columns ? Instr::Kind::kReduce : Instr::Kind::kCarry, .mask = present_};
   Value value;
   if (float_sum && !is_half(type) && expr.op == program::Op::kMul && expr.type == type) {
     value = expand(expression(expr.args[0]), present_);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/cc/tile/builder_memory.cpp: loads and stores of a kernel.
-#include <yoke/program/execute.h>
-
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "builder.h"
@@ -62,23 +59,19 @@ KernelBuilder::Value KernelBuilder::load_linear(std::uint32_t tensor, const Form
   if (in_place(form, mask)) {
     return widened({static_cast<std::uint16_t>(number | kStreamBit), mask, reg_of(type), invariant}, type);
   }
-  const Key key{-4, number, 0, 0, 0, 0, 0};
-  const auto found = known_.find(key);
-  if (found != known_.end()) {
-    return widened(found->second, type);
+  const auto [raw, is_new] = known_.try_emplace(Key{-4, number, 0, 0, 0, 0, 0});
+  if (is_new) {
+    const std::int64_t size = kernel_.streams[number].element_size;
+    raw->second = fresh(reg_of(type), mask, false, size);
+    emit({.kind = Instr::Kind::kCopyIn,
+          .mask = mask,
+          .dst = raw->second.id,
+          .a = static_cast<std::uint16_t>(number | kStreamBit),
+          .extra = number,
+          .copy = table_.copy(size)},
+         false);
   }
-  const std::int64_t size = kernel_.streams[number].element_size;
-  const Value raw = fresh(reg_of(type), mask, false, size);
-  Instr instr;
-  instr.kind = Instr::Kind::kCopyIn;
-  instr.mask = mask;
-  instr.dst = raw.id;
-  instr.a = static_cast<std::uint16_t>(number | kStreamBit);
-  instr.extra = number;
-  instr.copy = table_.copy(size);
-  emit(instr, false);
-  known_.emplace(key, raw);
-  return widened(raw, type);
+  return widened(raw->second, type);
 }
 
 KernelBuilder::Value KernelBuilder::element_value(const program::Index& index) {
@@ -140,38 +133,16 @@ KernelBuilder::Value KernelBuilder::load_bounded(const Access& access) {
   const std::uint32_t number = bounded(access, mask, false);
   Bounded& place = kernel_.bounded[number];
   if (access.otherwise) {
-    const auto put = [&](auto value) { std::memcpy(&place.otherwise, &value, sizeof(value)); };
-    switch (type) {
-      case Type::kF64:
-        put(access.otherwise->number);
-        break;
-      case Type::kF32:
-        put(static_cast<float>(access.otherwise->number));
-        break;
-      case Type::kF16:
-        put(program::f32_to_f16(static_cast<float>(access.otherwise->number)));
-        break;
-      case Type::kBF16:
-        put(program::f32_to_bf16(static_cast<float>(access.otherwise->number)));
-        break;
-      default:
-        place.otherwise = static_cast<std::uint64_t>(access.otherwise->integer);
-        break;
-    }
+    place.otherwise = stored_bytes(type, *access.otherwise);
   }
   const Value raw = fresh(reg_of(type), mask, false, place.element_size);
-  Instr instr;
-  instr.kind = Instr::Kind::kBounded;
-  instr.mask = mask;
-  instr.dst = raw.id;
-  instr.extra = number;
   if (inside_ != nullptr && !access.otherwise) {
     const Value inside = fresh(Reg::kU8, mask, false);
     kernel_.bounded[number].tells_inside = true;
     kernel_.bounded[number].inside = inside.id;
     inside_->push_back(inside);
   }
-  emit(instr, false);
+  emit({.kind = Instr::Kind::kBounded, .mask = mask, .dst = raw.id, .extra = number}, false);
   return widened(raw, type);
 }
 
@@ -197,11 +168,11 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
   const std::size_t stream_count = kernel_.streams.size();
   const auto number = stream(access.tensor, form);
   value = expand(value, mask);
-  Instr instr;
-  instr.mask = mask;
-  instr.a = value.id;
-  instr.dst = static_cast<std::uint16_t>(number | kStreamBit);
-  instr.extra = number;
+  Instr instr{.mask = mask,
+              .a_mask = mask,
+              .dst = static_cast<std::uint16_t>(number | kStreamBit),
+              .a = value.id,
+              .extra = number};
   const bool is_unread = kernel_.streams.size() > stream_count;
   if (stores_[access.tensor] == Store::kPastCaches && is_unread && in_place(form, mask) &&
       (mask & kColumns) != 0) {
@@ -217,7 +188,6 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
     return;
   }
   instr.kind = Instr::Kind::kCopyOut;
-  instr.a_mask = mask;
   instr.copy = table_.copy(kernel_.streams[number].element_size);
   emit(instr, false);
 }
@@ -242,12 +212,7 @@ void KernelBuilder::scatter(const program::Statement& statement, Value value) {
   target.is_contiguous = target.by_row && target.period == 1 && step == 1 &&
                          schedule.loops[static_cast<std::size_t>(schedule.columns)].extent >= kShortRow;
   kernel_.element_wise = kernel_.element_wise || !target.is_contiguous;
-  Instr instr;
-  instr.kind = Instr::Kind::kScatter;
-  instr.mask = mask;
-  instr.a = expand(value, mask).id;
-  instr.extra = number;
-  emit(instr, false);
+  emit({.kind = Instr::Kind::kScatter, .mask = mask, .a = expand(value, mask).id, .extra = number}, false);
 }
 
 }  // namespace yoke::cc

@@ -17,6 +17,25 @@ constexpr int kRegCount = 6;
 constexpr int64_t reg_size(Reg reg) {
   return reg == Reg::kF64 || reg == Reg::kI64 ? 8 : reg == Reg::kU8 ? 1 : 4;
 }
+// Calls use(T{}) for the type T of the register's values, and returns the result. `use` must be a lambda, so that
+// each instruction set has its own copy.
+template <class Use>
+auto with_type(Reg reg, const Use& use) {
+  switch (reg) {
+    case Reg::kF64:
+      return use(double{});
+    case Reg::kF32:
+      return use(float{});
+    case Reg::kI64:
+      return use(int64_t{});
+    case Reg::kI32:
+      return use(int32_t{});
+    case Reg::kU32:
+      return use(uint32_t{});
+    default:
+      return use(uint8_t{});
+  }
+}
 
 // First the operations of the program format, in the order of ops.def, then those that only kernels use.
 enum class MapOp : uint8_t {
@@ -46,7 +65,8 @@ constexpr unsigned kScalarA = 1;
 constexpr unsigned kScalarB = 2;
 constexpr unsigned kScalarC = 4;
 
-enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMin, kArgMax };
+// In the order of program::Reduce.
+enum class ReduceOp : uint8_t { kSum, kProd, kMin, kMax, kAny, kAll, kArgMax, kArgMin };
 
 // Folds a tile of nr x nc values into accumulators: rows into acc[c], or columns into acc[r].
 // Only argmin and argmax use `index`, the best index so far per accumulator, and `first`, the

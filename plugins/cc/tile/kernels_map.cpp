@@ -277,59 +277,20 @@ MapFn cast_to(Reg to, bool to_bool) {
   if (to_bool) {
     return map1<From, uint8_t, Cast<From, uint8_t, true>>;
   }
-  switch (to) {
-    case Reg::kF64:
-      return map1<From, double, Cast<From, double, false>>;
-    case Reg::kF32:
-      return map1<From, float, Cast<From, float, false>>;
-    case Reg::kI64:
-      return map1<From, int64_t, Cast<From, int64_t, false>>;
-    case Reg::kI32:
-      return map1<From, int32_t, Cast<From, int32_t, false>>;
-    case Reg::kU32:
-      return map1<From, uint32_t, Cast<From, uint32_t, false>>;
-    case Reg::kU8:
-      return map1<From, uint8_t, Cast<From, uint8_t, false>>;
-  }
-  return nullptr;
+  return with_type(to, [](auto zero) -> MapFn {
+    using To = decltype(zero);
+    return map1<From, To, Cast<From, To, false>>;
+  });
 }
 
 }  // namespace
 
 MapFn find_map(MapOp op, Reg type, unsigned scalars) {
-  switch (type) {
-    case Reg::kF64:
-      return map_of<double>(op, scalars);
-    case Reg::kF32:
-      return map_of<float>(op, scalars);
-    case Reg::kI64:
-      return map_of<int64_t>(op, scalars);
-    case Reg::kI32:
-      return map_of<int32_t>(op, scalars);
-    case Reg::kU32:
-      return map_of<uint32_t>(op, scalars);
-    case Reg::kU8:
-      return map_of<uint8_t>(op, scalars);
-  }
-  return nullptr;
+  return with_type(type, [&](auto zero) { return map_of<decltype(zero)>(op, scalars); });
 }
 
 MapFn find_cast(Reg from, Reg to, bool to_bool) {
-  switch (from) {
-    case Reg::kF64:
-      return cast_to<double>(to, to_bool);
-    case Reg::kF32:
-      return cast_to<float>(to, to_bool);
-    case Reg::kI64:
-      return cast_to<int64_t>(to, to_bool);
-    case Reg::kI32:
-      return cast_to<int32_t>(to, to_bool);
-    case Reg::kU32:
-      return cast_to<uint32_t>(to, to_bool);
-    case Reg::kU8:
-      return cast_to<uint8_t>(to, to_bool);
-  }
-  return nullptr;
+  return with_type(from, [&](auto zero) { return cast_to<decltype(zero)>(to, to_bool); });
 }
 
 }  // namespace yoke::cc::YOKE_CC_ISA

@@ -67,73 +67,59 @@ void gather(void* dst, const void* src, const int64_t* offsets, const void* othe
   }
 }
 
-template <class T, template <class> class F>
+// The target's elements are stored as S; Widen and Narrow convert them to and from T.
+template <class T, class S, class Widen, class Narrow, template <class> class F>
 void scatter(void* dst, const int64_t* offsets, const void* values, int64_t n) {
-  T* out = static_cast<T*>(dst);
+  S* out = static_cast<S*>(dst);
   const T* x = static_cast<const T*>(values);
+  const auto combine = [](S& at, T value) { at = Narrow::apply(F<T>::apply(Widen::apply(at), value)); };
   if (offsets == nullptr) {
     YOKE_CC_VECTORIZE
     for (int64_t i = 0; i < n; ++i) {
-      out[i] = F<T>::apply(out[i], x[i]);
+      combine(out[i], x[i]);
     }
     return;
   }
   for (int64_t i = 0; i < n; ++i) {
     if (offsets[i] >= 0) {
-      out[offsets[i]] = F<T>::apply(out[offsets[i]], x[i]);
-    }
-  }
-}
-
-template <template <class> class F, bool kBF16>
-void scatter16(void* dst, const int64_t* offsets, const void* values, int64_t n) {
-  uint16_t* out = static_cast<uint16_t*>(dst);
-  const float* x = static_cast<const float*>(values);
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t offset = offsets == nullptr ? i : offsets[i];
-    if (offset >= 0) {
-      uint16_t* at = out + offset;
-      const float sum = F<float>::apply(kBF16 ? bf16_to(*at) : f16_to(*at), x[i]);
-      *at = kBF16 ? bf16_of(sum) : f16_of(sum);
+      combine(out[offsets[i]], x[i]);
     }
   }
 }
 
 template <template <class> class F>
 ScatterFn pick_scatter(Reg type, Stored stored) {
-  if (stored != Stored::kPlain) {
-    return stored == Stored::kBF16 ? scatter16<F, true> : scatter16<F, false>;
+  if (stored == Stored::kF16) {
+    return scatter<float, uint16_t, WidenF16, NarrowF16, F>;
   }
-  switch (type) {
-    case Reg::kF64:
-      return scatter<double, F>;
-    case Reg::kF32:
-      return scatter<float, F>;
-    case Reg::kI64:
-      return scatter<int64_t, F>;
-    case Reg::kI32:
-      return scatter<int32_t, F>;
-    case Reg::kU32:
-      return scatter<uint32_t, F>;
-    case Reg::kU8:
-      return scatter<uint8_t, F>;
+  if (stored == Stored::kBF16) {
+    return scatter<float, uint16_t, WidenBF16, NarrowBF16, F>;
   }
-  return nullptr;
+  return with_type(type, [](auto zero) -> ScatterFn {
+    using T = decltype(zero);
+    return scatter<T, T, Copy<T>, Copy<T>, F>;
+  });
+}
+
+// Calls use(T{}) for an unsigned type T of this size.
+template <class Use>
+auto with_size(int64_t element_size, const Use& use) {
+  switch (element_size) {
+    case 1:
+      return use(uint8_t{});
+    case 2:
+      return use(uint16_t{});
+    case 4:
+      return use(uint32_t{});
+    default:
+      return use(uint64_t{});
+  }
 }
 
 }  // namespace
 
 CopyFn find_copy(int64_t element_size) {
-  switch (element_size) {
-    case 1:
-      return copy<uint8_t>;
-    case 2:
-      return copy<uint16_t>;
-    case 4:
-      return copy<uint32_t>;
-    default:
-      return copy<uint64_t>;
-  }
+  return with_size(element_size, [](auto zero) -> CopyFn { return copy<decltype(zero)>; });
 }
 
 void copy_past_caches(void* dst, const void* src, int64_t byte_count) {
@@ -165,16 +151,7 @@ void copy_past_caches(void* dst, const void* src, int64_t byte_count) {
 }
 
 GatherFn find_gather(int64_t element_size) {
-  switch (element_size) {
-    case 1:
-      return gather<uint8_t>;
-    case 2:
-      return gather<uint16_t>;
-    case 4:
-      return gather<uint32_t>;
-    default:
-      return gather<uint64_t>;
-  }
+  return with_size(element_size, [](auto zero) -> GatherFn { return gather<decltype(zero)>; });
 }
 
 ScatterFn find_scatter(MapOp op, Reg type, Stored stored) {

@@ -164,25 +164,12 @@ inline void transpose(V16* rows) {
   }
 }
 
-void panel_block_32(const PanelBlock& block) {
-  any_block<64, 2>(block);
-}
-void panel_block_16(const PanelBlock& block) {
-  any_block<64, 1>(block);
-}
-void panel_block_8(const PanelBlock& block) {
-  any_block<32, 1>(block);
-}
-void panel_block_4(const PanelBlock& block) {
-  any_block<16, 1>(block);
-}
-
 inline V16 four_times(__m128 terms) {
   return _mm512_maskz_broadcast_f32x4(0xFFFF, terms);
 }
 
 // Each vector has four sums for each of four columns.
-void panel_block_4_terms(const PanelBlock& of) {
+void block_of_terms(const PanelBlock& of) {
   V16 sums[kPanelRows] = {};
   const float* panel = of.panel;
   const float* row = of.rows;
@@ -278,7 +265,7 @@ void store_transposed(const TransposedBlock& block) {
 const PanelKernels* panel_kernels() {
   static constexpr PanelKernels kKernels = {
       kPanelRows,
-      {panel_block_32, panel_block_16, panel_block_8, panel_block_4, panel_block_4_terms},
+      {any_block<64, 2>, any_block<64, 1>, any_block<32, 1>, any_block<16, 1>, block_of_terms},
       pack_panel,
       store_transposed};
   return &kKernels;

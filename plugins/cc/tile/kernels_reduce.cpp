@@ -239,21 +239,7 @@ ReduceFn find_reduce(ReduceOp op, Reg type, bool by_columns) {
   if (op == ReduceOp::kAny || op == ReduceOp::kAll) {
     return op == ReduceOp::kAny ? pick<uint8_t, BitOr>(by_columns) : pick<uint8_t, BitAnd>(by_columns);
   }
-  switch (type) {
-    case Reg::kF64:
-      return reduce_of<double>(op, by_columns);
-    case Reg::kF32:
-      return reduce_of<float>(op, by_columns);
-    case Reg::kI64:
-      return reduce_of<int64_t>(op, by_columns);
-    case Reg::kI32:
-      return reduce_of<int32_t>(op, by_columns);
-    case Reg::kU32:
-      return reduce_of<uint32_t>(op, by_columns);
-    case Reg::kU8:
-      return reduce_of<uint8_t>(op, by_columns);
-  }
-  return nullptr;
+  return with_type(type, [&](auto zero) { return reduce_of<decltype(zero)>(op, by_columns); });
 }
 
 ProductSumFn find_product_sum(Reg type, bool by_columns) {
