@@ -39,10 +39,12 @@ class Compiler {
     for (const program::Block& block : program().blocks()) {
       const std::size_t first_step = result_.steps.size();
       for (auto next = static_cast<std::uint32_t>(block.first); next < block.last;) {
-        std::uint32_t taken = updated_product(next);
+        std::string why_not;
+        const auto found = recognize(program(), program().statements[next], why_not);
+        std::uint32_t taken = found ? updated_product(next, *found) : 0;
         taken = taken != 0 ? taken : region(next);
         // A sum that is carried from tile to tile must not become a product within a tile.
-        taken = taken != 0 || is_carried(next) ? taken : product(next);
+        taken = taken != 0 || is_carried(next) ? taken : product(next, found);
         next += taken != 0 ? taken : tile_group(next);
       }
       for (std::size_t i = first_step; i < result_.steps.size(); ++i) {
@@ -155,10 +157,8 @@ class Compiler {
   }
 
   // Returns how many statements the product covers: 0 (statement `id` is not a product), 1, or 2 with the
-  // next statement, which adds a bias.
-  std::uint32_t product(std::uint32_t id) {
-    std::string why_not;
-    auto found = recognize(program(), program().statements[id], why_not);
+  // next statement, which adds a bias. `found` is the product as recognized, or empty.
+  std::uint32_t product(std::uint32_t id, const std::optional<Contraction>& found) {
     if (!found) {
       return convolution(id) ? 1 : 0;
     }
@@ -166,16 +166,27 @@ class Compiler {
       note(id, true, "tile kernel: the product is too small for a library call");
       return 0;
     }
-    if (const std::uint32_t taken = panel_product(id, *found); taken != 0) {
+    std::optional<Epilogue> next = epilogue(id, *found);
+    if (next && next->kind == Epilogue::Kind::kUpdate) {
+      next.reset();
+    }
+    if (const std::uint32_t taken = panel_product(id, *found, next); taken != 0) {
       return taken;
     }
-    if (product_with_bias(id, *found)) {
-      return 2;
+    std::string why_not;
+    LibraryStep step;
+    if (next && next->kind == Epilogue::Kind::kBias) {
+      Contraction whole = *found;
+      whole.t = next->target;
+      step.calls = divide(library(), whole, true, why_not);
     }
-    LibraryCalls calls = divide(library(), *found, false, why_not);
-    if (!calls.pieces.empty()) {
-      add_calls({id}, *found, std::nullopt, std::move(calls));
-      return 1;
+    if (step.calls.pieces.empty()) {
+      next.reset();
+      step.calls = divide(library(), *found, false, why_not);
+    }
+    if (!step.calls.pieces.empty()) {
+      step.epilogue = std::move(next);
+      return add(id, *found, std::move(step));
     }
     if (convolution(id)) {
       return 1;
@@ -184,98 +195,65 @@ class Compiler {
       note(id, true, "tile kernel: " + why_not);
       return 0;
     }
-    note(id, true, "cc blocked matmul: " + why_not);
-    LibraryStep step{.a = found->a, .b = found->b, .t = found->t};
     if (!plan_only_) {
       step.own = std::make_unique<const Gemm>(*found, *options_.table);
     }
-    result_.steps.push_back({{id}, -1, std::move(step)});
-    return 1;
+    return add(id, *found, std::move(step), "cc blocked matmul: " + why_not);
   }
 
-  bool product_with_bias(std::uint32_t id, const Contraction& product) {
+  // What the next statement, in the same hint, computes from the result of the product in statement `id`, if the
+  // product may write the target of the next statement instead of its own. It reads the operands while it
+  // writes the target.
+  std::optional<Epilogue> epilogue(std::uint32_t id, const Contraction& product) const {
     if (id + 1 >= last_of_hint(id)) {
-      return false;
+      return std::nullopt;
     }
-    const Statement& statement = program().statements[id];
-    auto bias = recognize_bias(program(), statement, product, program().statements[id + 1]);
-    if (!bias || !may_replace(id, product, bias->target)) {
-      return false;
-    }
-    Contraction whole = product;
-    whole.t = std::move(bias->target);
-    std::string why_not;
-    LibraryCalls calls = divide(library(), whole, true, why_not);
-    if (calls.pieces.empty()) {
-      return false;
-    }
-    add_calls({id, id + 1}, whole, std::move(bias->bias), std::move(calls));
-    return true;
-  }
-
-  // Whether the product in statement `id` may write the target of the next statement instead of its own. It
-  // reads the operands while it writes the target.
-  bool may_replace(std::uint32_t id, const Contraction& product, const Operand& target) const {
-    return target.tensor != product.a.tensor && target.tensor != product.b.tensor &&
-           (target.tensor == product.t.tensor || !uses_->is_needed_after(product.t.tensor, id + 1));
-  }
-
-  // Returns how many statements the product covers: 0 (panels do not suit it), 1, or 2 with a bias and relu.
-  std::uint32_t panel_product(std::uint32_t id, const Contraction& product) {
-    LibraryStep step{.a = product.a, .b = product.b, .t = product.t};
-    step.panel = PanelProduct::make(product, *options_.table, options_.threads, false);
-    if (!step.panel) {
-      return 0;
-    }
-    if (id + 1 < last_of_hint(id)) {
-      const Statement& statement = program().statements[id];
-      const Statement& next = program().statements[id + 1];
-      auto bias = recognize_relu(program(), statement, product, next);
-      const bool is_relu = bias.has_value();
-      bias = is_relu ? std::move(bias) : recognize_bias(program(), statement, product, next);
-      if (bias && may_replace(id, product, bias->target)) {
-        step.t = std::move(bias->target);
-        step.bias = std::move(bias->bias);
-        step.is_relu = is_relu;
-        note(id + 1, true,
-             is_relu ? "bias and maximum of the preceding product" : "bias of the preceding product");
-      }
-    }
-    return add_panel_product(id, std::move(step));
-  }
-
-  // A product whose result the next statement, in the same hint, scales and subtracts from its target.
-  // Returns how many statements it covers: 0 or 2.
-  std::uint32_t updated_product(std::uint32_t id) {
-    std::string why_not;
     const std::span<const Statement> statements = program().statements;
-    const auto found = recognize(program(), statements[id], why_not);
-    if (!found || id + 1 >= last_of_hint(id) || is_carried(id)) {
-      return 0;
-    }
-    auto update = recognize_update(program(), statements[id], *found, statements[id + 1]);
-    if (!update || !may_replace(id, *found, update->target)) {
-      return 0;
-    }
-    LibraryStep step{.a = found->a, .b = found->b, .t = update->target};
-    step.panel = PanelProduct::make(*found, *options_.table, options_.threads, true);
-    if (!step.panel) {
-      return 0;
-    }
-    step.update = std::move(update);
-    note(id + 1, true, "update of the preceding product");
-    return add_panel_product(id, std::move(step));
+    auto next = recognize_epilogue(program(), statements[id], product, statements[id + 1]);
+    const std::uint32_t z = product.t.tensor;
+    const bool replaces = next && next->target.tensor != product.a.tensor &&
+                          next->target.tensor != product.b.tensor &&
+                          (next->target.tensor == z || !uses_->is_needed_after(z, id + 1));
+    return replaces ? std::move(next) : std::nullopt;
   }
 
-  std::uint32_t add_panel_product(std::uint32_t id, LibraryStep step) {
-    const bool covers_next = step.update || step.bias;
-    note(id, true, covers_next ? "cc product in panels, with the next statement" : "cc product in panels");
+  // A product whose result the next statement scales and subtracts from its target. Returns how many
+  // statements it covers: 0 or 2.
+  std::uint32_t updated_product(std::uint32_t id, const Contraction& product) {
+    std::optional<Epilogue> next = epilogue(id, product);
+    const bool updates = next && next->kind == Epilogue::Kind::kUpdate && !is_carried(id);
+    return updates ? panel_product(id, product, std::move(next)) : 0;
+  }
+
+  // Returns how many statements the product covers: 0 (panels do not suit it), 1, or 2 with the next one.
+  std::uint32_t panel_product(std::uint32_t id, const Contraction& product, std::optional<Epilogue> next) {
+    LibraryStep step;
+    step.panel = PanelProduct::make(product, *options_.table, options_.threads,
+                                    next && next->kind == Epilogue::Kind::kUpdate);
+    step.epilogue = std::move(next);
+    return step.panel ? add(id, product, std::move(step), "cc product in panels") : 0;
+  }
+
+  // Adds a step that computes a sum and, if `step` has an epilogue, the next statement. `how` is the
+  // description of the library's call if it is empty. Returns how many statements the step covers.
+  std::uint32_t add(std::uint32_t id, const SumOfProducts& sum, LibraryStep step, std::string how = {}) {
+    constexpr const char* kNotes[] = {"bias of the preceding product",
+                                      "bias and maximum of the preceding product",
+                                      "update of the preceding product"};  // by kind
+    how = how.empty() ? step.calls.pieces[0].call.description : how;
+    step.a = sum.a;
+    step.b = sum.b;
+    step.t = step.epilogue ? step.epilogue->target : sum.t;
     std::vector<std::uint32_t> ids = {id};
-    if (covers_next) {
+    if (step.epilogue) {
+      note(id + 1, true, kNotes[static_cast<std::size_t>(step.epilogue->kind)]);
+      how += ", with the next statement";
       ids.push_back(id + 1);
     }
+    note(id, true, std::move(how));
+    const auto count = static_cast<std::uint32_t>(ids.size());
     result_.steps.push_back({std::move(ids), -1, std::move(step)});
-    return covers_next ? 2 : 1;
+    return count;
   }
 
   LibraryOptions library() const { return {*options_.engine, options_.threads, plan_only_}; }
@@ -287,26 +265,13 @@ class Compiler {
     if (!found || found->multiplications() < kSmallProduct) {
       return false;
     }
-    LibraryCalls calls = divide(library(), *found, why_not);
-    if (calls.pieces.empty()) {
+    LibraryStep step;
+    step.calls = divide(library(), *found, why_not);
+    if (step.calls.pieces.empty()) {
       note(id, true, "tile kernel: " + why_not);
       return false;
     }
-    add_calls({id}, *found, std::nullopt, std::move(calls));
-    return true;
-  }
-
-  void add_calls(std::vector<std::uint32_t> statements, const SumOfProducts& sum, std::optional<Operand> bias,
-                 LibraryCalls calls) {
-    const std::string& description = calls.pieces[0].call.description;
-    note(statements[0], true, description + (bias ? " with the bias of the next statement" : ""));
-    if (bias) {
-      note(statements[1], true, "bias of the preceding oneDNN matmul");
-    }
-    result_.steps.push_back(
-        {std::move(statements), -1,
-         LibraryStep{
-             .a = sum.a, .b = sum.b, .t = sum.t, .bias = std::move(bias), .calls = std::move(calls)}});
+    return add(id, *found, std::move(step)) != 0;
   }
 
   static bool fits_tables(const Contraction& c) {

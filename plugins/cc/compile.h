@@ -23,15 +23,13 @@ namespace yoke::cc {
 
 // A product or a convolution.
 struct LibraryStep {
-  Operand a;
-  Operand b;
-  Operand t;
-  std::optional<Operand> bias{};
-  bool is_relu = false;  // after the bias
-  LibraryCalls calls{};  // without pieces if `own` or `panel` computes the product
+  Operand a{};
+  Operand b{};
+  Operand t{};
+  std::optional<Epilogue> epilogue{};  // its target is t
+  LibraryCalls calls{};                // without pieces if `own` or `panel` computes the product
   std::unique_ptr<const Gemm> own{};
   std::unique_ptr<const PanelProduct> panel{};
-  std::optional<ScaledUpdate> update{};  // of t, with the result of `panel`
 };
 
 struct CompiledProgram;

@@ -4,7 +4,7 @@
 #include "contraction.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <cmath>
 #include <utility>
 
 namespace yoke::cc {
@@ -167,45 +167,88 @@ std::optional<Contraction> recognize(const Program& program, const Statement& st
   return product;
 }
 
-std::optional<BiasAdd> recognize_bias(const Program& program, const Statement& contraction,
-                                      const Contraction& shape, const Statement& next) {
+namespace {
+
+bool is_read_at(const Expr& expr, const program::Access& place) {
+  return expr.op == Op::kRead && expr.access.tensor == place.tensor && expr.access.indices == place.indices;
+}
+
+// The other operand of a sum or a product with the value at `place`; null if the expression is not one.
+const Expr* other_operand(const Expr& expr, Op op, const program::Access& place) {
+  for (const std::size_t i : {0U, 1U}) {
+    if (expr.op == op && is_read_at(expr.args[i], place)) {
+      return &expr.args[1 - i];
+    }
+  }
+  return nullptr;
+}
+
+// Recognizes target - scale * z.
+bool is_update(const Program& program, const Statement& contraction, const Statement& next,
+               Epilogue& epilogue) {
+  const std::uint32_t z = contraction.target.tensor;
+  const std::uint32_t target = next.target.tensor;
+  const Expr* scale = other_operand(next.value.args[1], Op::kMul, contraction.target);
+  if (scale == nullptr || target == z || !is_read_at(next.value.args[0], next.target)) {
+    return false;
+  }
+  epilogue.kind = Epilogue::Kind::kUpdate;
+  if (scale->op == Op::kConst) {
+    epilogue.constant = static_cast<float>(scale->literal.number);
+    return true;
+  }
+  if (scale->op != Op::kRead) {
+    return false;
+  }
+  epilogue.operand = operand(program, next, scale->access);
+  return scale->access.indices.empty() && scale->access.tensor != target && scale->access.tensor != z;
+}
+
+// Recognizes z + bias[n], and its maximum with 0.
+bool adds_bias(const Program& program, const Statement& contraction, const Contraction& shape,
+               const Statement& next, Epilogue& epilogue) {
+  const Expr* sum = &next.value;
+  if (sum->op == Op::kMax && sum->args[1].op == Op::kConst && sum->args[1].literal.number == 0 &&
+      !std::signbit(sum->args[1].literal.number)) {
+    epilogue.kind = Epilogue::Kind::kRelu;
+    sum = &sum->args[0];
+  }
+  const Expr* bias = other_operand(*sum, Op::kAdd, contraction.target);
+  if (bias == nullptr || bias->op != Op::kRead || bias->access.tensor == contraction.target.tensor ||
+      bias->access.tensor == next.target.tensor || may_be_out_of_range(program, next, bias->access) ||
+      shape.n.size() != 1 || shape.n[0].t != 1) {
+    return false;
+  }
+  epilogue.operand = operand(program, next, bias->access);
+  for (std::size_t i = 0; i < next.loops.size(); ++i) {
+    const std::int64_t step = shape.a.form.loops[i] == 0 ? shape.t.form.loops[i] : 0;
+    if (next.loops[i].extent > 1 && epilogue.operand->form.loops[i] != step) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<Epilogue> recognize_epilogue(const Program& program, const Statement& contraction,
+                                           const Contraction& shape, const Statement& next) {
   if (contraction.assign != program::Assign::kSet || next.assign != program::Assign::kSet || next.reduce ||
-      next.value.op != Op::kAdd || shape.n.size() != 1 || shape.n[0].t != 1) {
+      next.repeat != contraction.repeat || has_element_index(next.target) ||
+      next.loops.size() + contraction.reduce_loops.size() != contraction.loops.size()) {
     return std::nullopt;
   }
-  const std::size_t loops = next.loops.size();
-  if (loops + contraction.reduce_loops.size() != contraction.loops.size() ||
-      next.target.indices != contraction.target.indices) {
-    return std::nullopt;
-  }
-  for (std::size_t i = 0; i < loops; ++i) {
-    if (next.loops[i].extent != contraction.loops[i].extent) {
+  Epilogue epilogue{.target = operand(program, next, next.target)};
+  for (std::size_t i = 0; i < next.loops.size(); ++i) {
+    const std::uint64_t extent = next.loops[i].extent;
+    if (extent != contraction.loops[i].extent ||
+        (extent > 1 && epilogue.target.form.loops[i] != shape.t.form.loops[i])) {
       return std::nullopt;
     }
   }
-  for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
-    const Expr& sum = next.value.args[place];
-    const Expr& bias = next.value.args[1 - place];
-    if (sum.op != Op::kRead || bias.op != Op::kRead || sum.access.tensor != contraction.target.tensor ||
-        bias.access.tensor == contraction.target.tensor || sum.access.indices != contraction.target.indices ||
-        may_be_out_of_range(program, next, bias.access)) {
-      continue;
-    }
-    BiasAdd result;
-    result.bias = operand(program, next, bias.access);
-    result.target = operand(program, next, next.target);
-    bool fits = bias.access.tensor != next.target.tensor;
-    for (std::size_t i = 0; i < loops; ++i) {
-      const std::int64_t t = shape.t.form.loops[i];
-      const bool along_n = t != 0 && next.loops[i].extent > 1 && shape.a.form.loops[i] == 0;
-      fits = fits && (next.loops[i].extent == 1 ||
-                      (result.target.form.loops[i] == t && result.bias.form.loops[i] == (along_n ? t : 0)));
-    }
-    if (fits) {
-      return result;
-    }
-  }
-  return std::nullopt;
+  const bool is_known = next.value.op == Op::kSub ? is_update(program, contraction, next, epilogue)
+                                                  : adds_bias(program, contraction, shape, next, epilogue);
+  return is_known ? std::optional(std::move(epilogue)) : std::nullopt;
 }
 
 }  // namespace yoke::cc

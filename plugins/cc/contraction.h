@@ -66,13 +66,21 @@ std::optional<Contraction> recognize(const program::Program& program, const prog
 const char* set_axes(const program::Statement& statement, const std::vector<bool>& skipped,
                      Contraction& product);
 
-// `t = z + bias[n]` right after the contraction that writes `z`.
-struct BiasAdd {
-  Operand bias;  // contiguous along n
-  Operand target;
+// What the statement right after a contraction computes from its result z, with the strides of z.
+struct Epilogue {
+  enum class Kind : std::uint8_t {
+    kBias,   // target = z + bias[n]
+    kRelu,   // target = max(z + bias[n], 0)
+    kUpdate  // target = target - scale * z
+  };
+  Kind kind = Kind::kBias;
+  Operand target{};
+  std::optional<Operand> operand{};  // the bias, contiguous along n, or the scale if it is a scalar tensor
+  float constant = 0;                // otherwise the scale
 };
-std::optional<BiasAdd> recognize_bias(const program::Program& program, const program::Statement& contraction,
-                                      const Contraction& shape, const program::Statement& next);
+std::optional<Epilogue> recognize_epilogue(const program::Program& program,
+                                           const program::Statement& contraction, const Contraction& shape,
+                                           const program::Statement& next);
 
 std::int64_t extent_of(const std::vector<Axis>& axes);
 

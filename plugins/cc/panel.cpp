@@ -3,16 +3,11 @@
 #include "panel.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 
 namespace yoke::cc {
 
-using program::Expr;
-using program::Op;
-using program::Program;
-using program::Statement;
 using program::Type;
 
 namespace {
@@ -54,64 +49,7 @@ void pack_terms(const float* from, std::int64_t stride, std::int64_t columns, st
   }
 }
 
-bool is_read_of(const Expr& expr, std::uint32_t tensor) {
-  return expr.op == Op::kRead && expr.access.tensor == tensor;
-}
-
 }  // namespace
-
-std::optional<ScaledUpdate> recognize_update(const Program& program, const Statement& contraction,
-                                             const Contraction& shape, const Statement& next) {
-  const std::uint32_t sum = contraction.target.tensor;
-  const std::uint32_t target = next.target.tensor;
-  if (contraction.assign != program::Assign::kSet || next.assign != program::Assign::kSet || next.reduce ||
-      next.repeat != contraction.repeat || next.value.op != Op::kSub || next.value.type != Type::kF32 ||
-      target == sum || next.loops.size() + contraction.reduce_loops.size() != contraction.loops.size()) {
-    return std::nullopt;
-  }
-  const Expr& old = next.value.args[0];
-  const Expr& product = next.value.args[1];
-  if (!is_read_of(old, target) || old.access.indices != next.target.indices || product.op != Op::kMul) {
-    return std::nullopt;
-  }
-  for (const std::size_t place : {std::size_t{0}, std::size_t{1}}) {
-    const Expr& scale = product.args[place];
-    const Expr& factor = product.args[1 - place];
-    const bool is_scalar = scale.op == Op::kRead && scale.access.indices.empty() &&
-                           scale.access.tensor != target && scale.access.tensor != sum;
-    if (!is_read_of(factor, sum) || factor.access.indices != contraction.target.indices ||
-        (!is_scalar && scale.op != Op::kConst)) {
-      continue;
-    }
-    ScaledUpdate update{{target, Type::kF32, linear_form(program, next, next.target)}};
-    if (is_scalar) {
-      update.scale = {scale.access.tensor, Type::kF32, linear_form(program, next, scale.access)};
-    } else {
-      update.constant = static_cast<float>(scale.literal.number);
-    }
-    for (std::size_t i = 0; i < next.loops.size(); ++i) {
-      if (next.loops[i].extent != contraction.loops[i].extent ||
-          (next.loops[i].extent > 1 && update.target.form.loops[i] != shape.t.form.loops[i])) {
-        return std::nullopt;
-      }
-    }
-    return update;
-  }
-  return std::nullopt;
-}
-
-std::optional<BiasAdd> recognize_relu(const Program& program, const Statement& contraction,
-                                      const Contraction& shape, const Statement& next) {
-  const auto is_zero = [](const Expr& expr) {
-    return expr.op == Op::kConst && expr.literal.number == 0 && !std::signbit(expr.literal.number);
-  };
-  if (next.value.op != Op::kMax || next.value.type != Type::kF32 || !is_zero(next.value.args[1])) {
-    return std::nullopt;
-  }
-  Statement sum = next;
-  sum.value = Expr(next.value.args[0]);
-  return recognize_bias(program, contraction, shape, sum);
-}
 
 std::unique_ptr<const PanelProduct> PanelProduct::make(const Contraction& c, const KernelTable& table,
                                                        int threads, bool is_update) {

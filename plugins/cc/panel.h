@@ -15,20 +15,6 @@
 
 namespace yoke::cc {
 
-// `target = target - scale * z` right after the contraction that writes `z`, with the strides of z.
-struct ScaledUpdate {
-  Operand target;
-  std::optional<Operand> scale{};  // if it is a scalar tensor
-  float constant = 0;              // otherwise
-};
-std::optional<ScaledUpdate> recognize_update(const program::Program& program,
-                                             const program::Statement& contraction, const Contraction& shape,
-                                             const program::Statement& next);
-
-// `target = max(z + bias[n], 0)` right after the contraction that writes `z`.
-std::optional<BiasAdd> recognize_relu(const program::Program& program, const program::Statement& contraction,
-                                      const Contraction& shape, const program::Statement& next);
-
 // What a launch works on. At most one of `scale` and `bias` is given.
 struct PanelArguments {
   const float* a;

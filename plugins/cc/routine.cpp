@@ -222,11 +222,12 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
   if (step.panel) {
     const auto floats = [&](const Operand& operand) { return reinterpret_cast<float*>(address(operand)); };
     PanelArguments arguments{floats(step.a), floats(step.b), floats(step.t)};
-    if (step.update) {
-      arguments.scale = step.update->scale ? floats(*step.update->scale) : &step.update->constant;
+    if (step.epilogue) {
+      const Epilogue& next = *step.epilogue;
+      const float* operand = next.operand ? floats(*next.operand) : &next.constant;
+      (next.kind == Epilogue::Kind::kUpdate ? arguments.scale : arguments.bias) = operand;
+      arguments.is_relu = next.kind == Epilogue::Kind::kRelu;
     }
-    arguments.bias = step.bias ? floats(*step.bias) : nullptr;
-    arguments.is_relu = step.is_relu;
     auto* const packed = reinterpret_cast<float*>(shared_);
     const std::int64_t pieces = step.panel->pack_count();
     const int packers = step.panel->shared_byte_count() >= kParallelPacking ? compiled_->threads : 1;
@@ -252,7 +253,8 @@ void BoundProgram::run(const LibraryStep& step, BoundStep& bound) {
     run_calls(copy.pieces, bound.copies, operand, nullptr, nullptr, shared_);
     operand = shared_;
   }
-  run_calls(step.calls.pieces, bound.calls, a, b, step.bias ? address(*step.bias) : nullptr, t);
+  run_calls(step.calls.pieces, bound.calls, a, b, step.epilogue ? address(*step.epilogue->operand) : nullptr,
+            t);
 }
 
 }  // namespace yoke::cc

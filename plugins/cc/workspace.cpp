@@ -53,11 +53,8 @@ struct Needs {
     for (const Operand* operand : {&call.a, &call.b, &call.t}) {
       stored[operand->tensor] = true;
     }
-    for (const std::optional<Operand>& operand :
-         {call.bias, call.update ? call.update->scale : std::nullopt}) {
-      if (operand) {
-        stored[operand->tensor] = true;
-      }
+    if (call.epilogue && call.epilogue->operand) {
+      stored[call.epilogue->operand->tensor] = true;
     }
     for (const std::vector<LibraryPiece>* pieces : {&call.calls.pieces, &call.calls.copy.pieces}) {
       for (const LibraryPiece& piece : *pieces) {
