@@ -23,23 +23,10 @@ bool is_elementwise(const Program& program, const Statement& statement) {
          is_injective(linear_form(program, statement, statement.target), statement.loops);
 }
 
-// True if `expr` reads `tensor` only at `indices` and never uses it as an index into another tensor.
-bool reads_only_at(const program::Expr& expr, std::uint32_t tensor,
-                   const std::vector<program::Index>& indices) {
-  if (expr.op == program::Op::kRead) {
-    bool finds_elements = false;
-    visit_index_tensors(expr.access,
-                        [&](std::uint32_t index) { finds_elements = finds_elements || index == tensor; });
-    return !finds_elements && (expr.access.tensor != tensor || expr.access.indices == indices);
-  }
-  return std::all_of(expr.args.begin(), expr.args.end(),
-                     [&](const program::Expr& arg) { return reads_only_at(arg, tensor, indices); });
-}
-
-// True if `statement` reads and writes `tensor` only at `indices`.
-bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector<program::Index>& indices) {
-  return (statement.target.tensor != tensor || statement.target.indices == indices) &&
-         reads_only_at(statement.value, tensor, indices);
+// True if `statement` reads and writes the tensor of `place` only there.
+bool only_at(const Statement& statement, const program::Access& place) {
+  return (statement.target.tensor != place.tensor || statement.target == place) &&
+         reads_only_at(statement.value, place);
 }
 
 // True if the statements access each other's targets only at the same element. Precondition: equal loops
@@ -47,8 +34,7 @@ bool only_at(const Statement& statement, std::uint32_t tensor, const std::vector
 bool share_elements(const Program& program, const std::vector<std::uint32_t>& group, const Statement& next) {
   return std::all_of(group.begin(), group.end(), [&](std::uint32_t id) {
     const Statement& earlier = program.statements[id];
-    return only_at(next, earlier.target.tensor, earlier.target.indices) &&
-           only_at(earlier, next.target.tensor, next.target.indices);
+    return only_at(next, earlier.target) && only_at(earlier, next.target);
   });
 }
 

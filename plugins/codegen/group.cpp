@@ -19,12 +19,7 @@ namespace {
 void add_reads(const Access& access, std::vector<Touch>& touches) {
   for (const program::Index& index : access.indices) {
     if (index.element_of) {
-      Touch touch;
-      touch.access.tensor = *index.element_of;
-      for (const program::Affine& affine : index.element_indices) {
-        touch.access.indices.push_back({affine, std::nullopt, {}});
-      }
-      touches.push_back(std::move(touch));
+      touches.push_back({access_of(index), false});
     }
   }
 }
@@ -37,22 +32,6 @@ void add_reads(const program::Expr& expr, std::vector<Touch>& touches) {
   for (const program::Expr& arg : expr.args) {
     add_reads(arg, touches);
   }
-}
-
-// Whether the accesses never touch the same element: some index differs by a constant and depends on symbols
-// only, as in h[t, i] and h[t + 1, i].
-bool never_overlap(const Access& a, const Access& b) {
-  for (std::size_t dim = 0; dim < a.indices.size(); ++dim) {
-    const program::Index& x = a.indices[dim];
-    const program::Index& y = b.indices[dim];
-    if (!x.element_of && !y.element_of && x.divisor == 1 && y.divisor == 1 &&
-        x.affine.terms == y.affine.terms && x.affine.constant != y.affine.constant &&
-        std::all_of(x.affine.terms.begin(), x.affine.terms.end(),
-                    [](const program::Affine::Term& term) { return term.is_symbol; })) {
-      return true;
-    }
-  }
-  return false;
 }
 
 }  // namespace
@@ -98,7 +77,7 @@ bool Group::conflicts_with(const std::vector<Touch>& others) const {
   return std::any_of(touches.begin(), touches.end(), [&](const Touch& one) {
     return std::any_of(others.begin(), others.end(), [&](const Touch& other) {
       return one.access.tensor == other.access.tensor && (one.is_write || other.is_write) &&
-             !never_overlap(one.access, other.access);
+             !are_apart(one.access, other.access);
     });
   });
 }
@@ -108,7 +87,7 @@ bool Group::may_add(const std::vector<Touch>& others) const {
     return std::all_of(others.begin(), others.end(), [&](const Touch& other) {
       return one.access.tensor != other.access.tensor || (!one.is_write && !other.is_write) ||
              one.access.indices == other.access.indices ||
-             (one.is_write != other.is_write && never_overlap(one.access, other.access));
+             (one.is_write != other.is_write && are_apart(one.access, other.access));
     });
   });
 }

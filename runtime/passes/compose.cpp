@@ -119,11 +119,7 @@ constexpr std::size_t kMaxNodes = 64;
 // The element of another tensor that holds the same value; nothing unless the producer copies it.
 std::optional<Index> composed_index(const Producer& producer, const Index& index,
                                     const std::vector<Loop>& loops) {
-  Access access = {producer.tensor(), {}, std::nullopt};
-  for (const Affine& element : index.element_indices) {
-    access.indices.push_back({element, std::nullopt, {}});
-  }
-  const std::optional<Expr> value = composed(producer, access, loops);
+  const std::optional<Expr> value = composed(producer, access_of(index), loops);
   const bool is_plain = value && value->op == Op::kRead && !value->access.otherwise;
   return is_plain ? program::element_of(value->access) : std::nullopt;
 }
@@ -206,9 +202,8 @@ bool is_elementwise(const Program& program, const Statement& statement) {
 }
 
 bool works_in_place(const Statement& statement) {
-  const Access& target = statement.target;
-  return !statement.reduce && !has_element_index(target) &&
-         reads_only_at(statement.value, target.tensor, target.indices);
+  return !statement.reduce && !has_element_index(statement.target) &&
+         reads_only_at(statement.value, statement.target);
 }
 
 // Whether no iteration writes what another iteration reads.

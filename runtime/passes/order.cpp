@@ -57,7 +57,7 @@ Place successor(const Graph& graph, Place i) {
   }
   const Statement& user = graph.at(j);
   const bool is_epilogue = !user.reduce && user.assign == Assign::kSet && !has_element_index(user.target) &&
-                           reads_only_at(user.value, fed, user.target.indices) &&
+                           reads_only_at(user.value, {fed, user.target.indices, {}}) &&
                            (user.target.tensor == fed || graph.readers(fed).size() == 1);
   return is_epilogue ? j : kNone;
 }

@@ -97,35 +97,6 @@ std::vector<std::uint32_t> tensors_read(const Statement& statement) {
   return tensors;
 }
 
-bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Index>& indices) {
-  bool only = true;
-  visit_expr(expr, [&](const Expr& node) {
-    if (node.op == Op::kRead) {
-      const Access& access = node.access;
-      only = only && (access.tensor != tensor || (!access.otherwise && access.indices == indices));
-      program::visit_index_tensors(access, [&](std::uint32_t index) { only = only && index != tensor; });
-    }
-  });
-  return only;
-}
-
-bool are_apart(const Access& a, const Access& b) {
-  const auto is_fixed = [](const Affine& affine) {
-    return std::all_of(affine.terms.begin(), affine.terms.end(),
-                       [](const Affine::Term& term) { return term.is_symbol; });
-  };
-  for (std::size_t d = 0; d < a.indices.size(); ++d) {
-    const Index& one = a.indices[d];
-    const Index& other = b.indices[d];
-    if (!one.element_of && !other.element_of && one.divisor == 1 && other.divisor == 1 &&
-        is_fixed(one.affine) && one.affine.terms == other.affine.terms &&
-        one.affine.constant != other.affine.constant) {
-      return true;
-    }
-  }
-  return false;
-}
-
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to) {
   visit_mentions(statement, [&](std::uint32_t& tensor) { tensor = tensor == from ? to : tensor; });
 }

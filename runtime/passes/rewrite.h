@@ -50,13 +50,6 @@ inline bool contains(const std::vector<std::uint32_t>& sorted, std::uint32_t ten
   return std::binary_search(sorted.begin(), sorted.end(), tensor);
 }
 
-// Whether the expression reads the tensor only at these indices, and never as an index into another tensor.
-bool reads_only_at(const Expr& expr, std::uint32_t tensor, const std::vector<Index>& indices);
-
-// Whether two accesses of one tensor never use the same element in the same round: some index has no loops,
-// and differs by a nonzero constant.
-bool are_apart(const Access& a, const Access& b);
-
 // Replaces every read and write of `from` by one of `to`.
 void rename_tensor(Statement& statement, std::uint32_t from, std::uint32_t to);
 

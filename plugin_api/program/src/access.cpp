@@ -3,7 +3,6 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -28,10 +27,6 @@ std::uint64_t largest_value(const Program& program, const Statement& statement, 
 
 Expr integer(std::int64_t value) {
   return Expr::constant(Type::kI64, {0, value});
-}
-
-std::uint32_t loop_of(const Affine& affine) {
-  return affine.single_loop().value_or(kNoLoop);
 }
 
 }  // namespace
@@ -180,6 +175,40 @@ std::optional<Index> element_of(const Access& access) {
   return element;
 }
 
+Access access_of(const Index& index) {
+  Access access = {*index.element_of, {}, std::nullopt};
+  for (const Affine& affine : index.element_indices) {
+    access.indices.push_back({affine, std::nullopt, {}});
+  }
+  return access;
+}
+
+bool reads_only_at(const Expr& expr, const Access& place) {
+  bool only = true;
+  visit_target_and_reads(expr, [&](const Access& access) {
+    only = only && (access.tensor != place.tensor || access == place);
+    visit_index_tensors(access, [&](std::uint32_t index) { only = only && index != place.tensor; });
+  });
+  return only;
+}
+
+bool are_apart(const Access& a, const Access& b) {
+  const auto is_fixed = [](const Affine& affine) {
+    return std::all_of(affine.terms.begin(), affine.terms.end(),
+                       [](const Affine::Term& term) { return term.is_symbol; });
+  };
+  for (std::size_t d = 0; d < a.indices.size(); ++d) {
+    const Index& one = a.indices[d];
+    const Index& other = b.indices[d];
+    if (!one.element_of && !other.element_of && one.divisor == 1 && other.divisor == 1 &&
+        is_fixed(one.affine) && one.affine.terms == other.affine.terms &&
+        one.affine.constant != other.affine.constant) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::uint32_t Use::dims_at(std::uint32_t loop) const {
   std::uint32_t dims = 0;
   for (std::size_t dim = 0; dim < loops.size(); ++dim) {
@@ -191,7 +220,8 @@ std::uint32_t Use::dims_at(std::uint32_t loop) const {
 Use use_of(const Access& access) {
   Use use = {access.tensor, {}};
   for (const Index& index : access.indices) {
-    use.loops.push_back(index.element_of || index.divisor != 1 ? kNoLoop : loop_of(index.affine));
+    const bool is_plain = !index.element_of && index.divisor == 1;
+    use.loops.push_back(is_plain ? index.affine.single_loop().value_or(kNoLoop) : kNoLoop);
   }
   return use;
 }
@@ -202,9 +232,7 @@ std::vector<Use> uses_of(const Statement& statement) {
     uses.push_back(use_of(access));
     for (const Index& index : access.indices) {
       if (index.element_of) {
-        Use& use = uses.emplace_back(Use{*index.element_of, {}});
-        std::transform(index.element_indices.begin(), index.element_indices.end(),
-                       std::back_inserter(use.loops), loop_of);
+        uses.push_back(use_of(access_of(index)));
       }
     }
   });

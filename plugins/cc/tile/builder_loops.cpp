@@ -43,16 +43,11 @@ struct Collector {
     }
     input.ordered = input.ordered || is_target;
     for (const program::Index& index : access.indices) {
-      if (!index.element_of) {
+      if (index.element_of) {
+        add(access_of(index), false);
+      } else {
         input.all.push_back(form(index.affine));
-        continue;
       }
-      Access element;
-      element.tensor = *index.element_of;
-      for (const program::Affine& affine : index.element_indices) {
-        element.indices.push_back({affine, std::nullopt, {}});
-      }
-      add(element, false);
     }
   }
 

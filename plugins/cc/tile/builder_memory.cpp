@@ -75,11 +75,7 @@ KernelBuilder::Value KernelBuilder::load_linear(std::uint32_t tensor, const Form
 }
 
 KernelBuilder::Value KernelBuilder::element_value(const program::Index& index) {
-  Access element;
-  element.tensor = *index.element_of;
-  for (const program::Affine& affine : index.element_indices) {
-    element.indices.push_back({affine, std::nullopt, {}});
-  }
+  Access element = access_of(index);
   // If the index's own position is out of range, the index is -1, which is out of range in every dimension.
   element.otherwise = program::Literal{-1.0, -1};
   return cast_reg(load(element), Reg::kI64);

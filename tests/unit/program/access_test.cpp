@@ -101,6 +101,45 @@ TEST(Access, VisitorsIncludeIndexTensors) {
   EXPECT_EQ(affines, 6);
 }
 
+TEST(Access, AnElementAsAnAccessAndBackIsTheSameIndex) {
+  const Program program = program_with("  y[k[i, 1], j] += x[i, j]");
+  const Index& index = program.statements[0].target.indices[0];
+  const Access access = access_of(index);
+
+  EXPECT_EQ(access.tensor, 1U);
+  EXPECT_EQ(access.indices[1].affine, Affine::number(1));
+  EXPECT_EQ(element_of(access), index);
+}
+
+TEST(Access, ReadsOnlyAtIsFalseForOtherElementsElsesAndIndexTensors) {
+  const Program program = program_with(
+      "  a[i] = a[i] * x[i, 0] + a[i]\n  y[i, j] = a[i] * a[7]\n  y[i, j] = (a[i] else 0)\n"
+      "  y[i, j] = (x[k[i, 0], 0] else 0)");
+  const Access place = program.statements[0].target;
+  const auto reads_only = [&](std::size_t statement) {
+    return reads_only_at(program.statements[statement].value, place);
+  };
+
+  EXPECT_TRUE(reads_only(0));
+  EXPECT_FALSE(reads_only(1));
+  EXPECT_FALSE(reads_only(2));
+  EXPECT_TRUE(reads_only(3));
+  EXPECT_FALSE(reads_only_at(program.statements[3].value, {1, place.indices, std::nullopt}));
+}
+
+TEST(Access, AccessesAreApartIfAnIndexWithoutLoopsDiffersByAConstant) {
+  const Program program =
+      program_with("  a[i] = (x[row, i] else 0) + (x[row + 1, i] else 0) + (x[2*row, i + 1] else 0)");
+  const Expr& sum = program.statements[0].value;
+  const Access& row = sum.args[0].args[0].access;
+  const Access& next = sum.args[0].args[1].access;
+  const Access& twice = sum.args[1].access;
+
+  EXPECT_TRUE(are_apart(row, next));
+  EXPECT_FALSE(are_apart(row, row));
+  EXPECT_FALSE(are_apart(row, twice));
+}
+
 TEST(Access, UsesNameTheLoopThatIndexesADimensionByItself) {
   const Program program =
       program_with("  y[i, j] = (x[k[i, 0], j] else 0) * (x[(i + 0) / 2, 2*j] else 0) * a[i]");

@@ -100,6 +100,16 @@ bool has_element_index(const Access& access);
 
 // The element that the access reads, as an index. Returns nothing unless all its indices are affine.
 std::optional<Index> element_of(const Access& access);
+// The reverse: the access that reads the index. Precondition: the index is an element of a tensor.
+Access access_of(const Index& index);
+
+// Whether the expression reads the tensor of `place` only at the indices of `place`, without an `else`, and never
+// as an index into another tensor.
+bool reads_only_at(const Expr& expr, const Access& place);
+
+// Whether two accesses of one tensor never use the same element in the same round: some index has no loops,
+// and differs by a nonzero constant.
+bool are_apart(const Access& a, const Access& b);
 
 // For each loop of the statement: whether iterations that differ in it always write different elements,
 // whatever values a scatter's index tensor holds. Such iterations may run in parallel; along the other
