@@ -156,12 +156,10 @@ RegionRun find_run(const Program& program, std::uint32_t first) {
       last = end_of_region(program, next);
       const std::string& name = program.hints[static_cast<std::size_t>(statement.hint)].loops[0];
       for (const Statement& one : statements.subspan(next, last - next)) {
-        const auto at = std::find_if(one.loops.begin(), one.loops.end(),
-                                     [&](const program::Loop& loop) { return loop.name == name; });
         if (is_product(program, one)) {
           return uses.has_region() ? run : RegionRun{};
         }
-        loops.push_back(static_cast<std::uint32_t>(at - one.loops.begin()));
+        loops.push_back(*one.find_loop(name));
       }
     } else {
       break;

@@ -15,24 +15,22 @@ namespace {
 
 void substitute_all(Graph& graph, const std::string& name) {
   const Program& program = graph.program();
-  const auto found = std::find_if(program.tensors.begin(), program.tensors.end(),
-                                  [&](const Tensor& tensor) { return tensor.name == name; });
-  if (found == program.tensors.end()) {
+  const std::optional<std::uint32_t> tensor = program.find_tensor(name);
+  if (!tensor) {
     refuse(ErrorCode::kNotFound, program, "it has no tensor '" + name + "'");
   }
-  if (found->role != Role::kTemp) {
+  if (program.tensors[*tensor].role != Role::kTemp) {
     refuse(ErrorCode::kInvalidArgument, program,
            "'" + name + "' is an argument, which is always in memory; remove it from the outputs");
   }
-  const auto tensor = static_cast<std::uint32_t>(found - program.tensors.begin());
-  for (const Place i : Places(graph.writers(tensor))) {
+  for (const Place i : Places(graph.writers(*tensor))) {
     if (!is_producer(graph, i)) {
       refuse(ErrorCode::kInvalidArgument, program,
              "'" + name +
                  "' needs memory, because it is a reduction or is written in parts; choose a tensor that is "
                  "computed element by element");
     }
-    for (const Place j : Places(graph.readers(tensor))) {
+    for (const Place j : Places(graph.readers(*tensor))) {
       std::optional<Substitution> result = substitution(graph, i, j);
       if (!result) {
         refuse(ErrorCode::kInvalidArgument, program,

@@ -141,12 +141,9 @@ Parser::Node Parser::named(const Token& name) {
     expr.at = name.at;
     return {std::move(expr), 1};
   }
-  Expr expr;
-  expr.op = Op::kIndex;
-  expr.type = Type::kI64;
-  expr.at = name.at;
+  Expr expr{.op = Op::kIndex, .type = Type::kI64, .at = name.at};
   const auto symbol = symbols_.find(name.text);
-  const auto loop = find_loop(name.text);
+  const auto loop = statement_.find_loop(name.text);
   if (symbol != symbols_.end()) {
     expr.affine = Affine::symbol(symbol->second);
   } else if (loop) {
@@ -167,11 +164,7 @@ Parser::Node Parser::call(const Token& name) {
   }
   take_token();
   std::vector<Node> args;
-  if (!lexer_.peek().is(")")) {
-    do {
-      args.push_back(binary(1));
-    } while (take(","));
-  }
+  list(")", [&] { args.push_back(binary(1)); });
   expect(")", "or ',' after an argument of '" + std::string(name.text) + "'");
   return type ? cast(*type, std::move(args), name.at) : operation(*op, std::move(args), name.at);
 }
@@ -254,13 +247,9 @@ void Parser::check_types(Expr& expr) {
 }
 
 Parser::Node Parser::pending_literal(NumberText text, Location at) {
-  Expr expr;
-  expr.op = Op::kConst;
-  expr.type = kNoType;
-  expr.literal.integer = static_cast<std::int64_t>(pending_.size());
-  expr.at = at;
   pending_.push_back(text);
-  return {std::move(expr), 1};
+  const auto number = static_cast<std::int64_t>(pending_.size() - 1);
+  return {{.type = kNoType, .literal = {0, number}, .at = at}, 1};
 }
 
 // The number after `else`.

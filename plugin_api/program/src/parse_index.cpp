@@ -7,20 +7,26 @@
 
 namespace yoke::program {
 
+// Calls index() for each index of an access to the tensor.
+template <class ParseIndex>
+void Parser::indices(std::uint32_t tensor, Location at, const ParseIndex& index) {
+  const std::string& name = program_.tensors[tensor].name;
+  std::size_t count = 0;
+  expect("[", "after the tensor '" + name + "' ([] for a scalar)");
+  list("]", [&] {
+    index();
+    ++count;
+  });
+  expect("]", "or ',' after an index of '" + name + "'");
+  if (const std::string fault = rank_fault(program_.tensors[tensor], count); !fault.empty()) {
+    fail(at, fault);
+  }
+}
+
 Access Parser::access(std::uint32_t tensor, Location at, bool declares_loops) {
   Access access;
   access.tensor = tensor;
-  const std::string& name = program_.tensors[tensor].name;
-  expect("[", "after the tensor '" + name + "' ([] for a scalar)");
-  if (!lexer_.peek().is("]")) {
-    do {
-      access.indices.push_back(index(declares_loops));
-    } while (take(","));
-  }
-  expect("]", "or ',' after an index of '" + name + "'");
-  if (const std::string fault = rank_fault(program_.tensors[tensor], access.indices.size()); !fault.empty()) {
-    fail(at, fault);
-  }
+  indices(tensor, at, [&] { access.indices.push_back(index(declares_loops)); });
   return access;
 }
 
@@ -44,30 +50,10 @@ Index Parser::index(bool declares_loops) {
     index.affine = affine(declares_loops);
     return index;
   }
-  const auto tensor = tensors_.find(name.text);
-  if (tensor == tensors_.end()) {
-    fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
-  }
+  index.element_of = tensor_named(name);
   take_token();
-  index.element_of = tensor->second;
-  index.element_indices = affine_list(tensor->second, name.at, declares_loops);
+  indices(*index.element_of, name.at, [&] { index.element_indices.push_back(affine(declares_loops)); });
   return index;
-}
-
-std::vector<Affine> Parser::affine_list(std::uint32_t tensor, Location at, bool declares_loops) {
-  std::vector<Affine> list;
-  const std::string& name = program_.tensors[tensor].name;
-  expect("[", "after the tensor '" + name + "'");
-  if (!lexer_.peek().is("]")) {
-    do {
-      list.push_back(affine(declares_loops));
-    } while (take(","));
-  }
-  expect("]", "or ',' after an index of '" + name + "'");
-  if (const std::string fault = rank_fault(program_.tensors[tensor], list.size()); !fault.empty()) {
-    fail(at, fault);
-  }
-  return list;
 }
 
 Affine Parser::affine(bool declares_loops) {
@@ -152,7 +138,7 @@ Affine::Term Parser::index_name(const Token& name, bool declares_loops) {
   if (const auto symbol = symbols_.find(name.text); symbol != symbols_.end()) {
     return {true, symbol->second, 1};
   }
-  if (const auto loop = find_loop(name.text)) {
+  if (const auto loop = statement_.find_loop(name.text)) {
     return {false, *loop, 1};
   }
   if (tensors_.contains(name.text)) {
@@ -165,15 +151,6 @@ Affine::Term Parser::index_name(const Token& name, bool declares_loops) {
                       "': not a symbol and not a loop of the target or the reduction");
   }
   return {false, add_loop(name), 1};
-}
-
-std::optional<std::uint32_t> Parser::find_loop(std::string_view name) const {
-  for (std::size_t i = 0; i < statement_.loops.size(); ++i) {
-    if (statement_.loops[i].name == name) {
-      return static_cast<std::uint32_t>(i);
-    }
-  }
-  return std::nullopt;
 }
 
 std::uint32_t Parser::add_loop(const Token& name) {

@@ -69,6 +69,14 @@ bool Parser::take(std::string_view mark) {
   return true;
 }
 
+std::uint32_t Parser::tensor_named(const Token& name) const {
+  const auto found = tensors_.find(name.text);
+  if (found == tensors_.end()) {
+    fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
+  }
+  return found->second;
+}
+
 std::string Parser::declared_name(std::string_view what, Location& at) {
   const Token name = expect_name(what);
   at = name.at;
@@ -117,11 +125,7 @@ Program Parser::program_block() {
   Location at;
   program_.name = declared_name("the program's name", at);
   expect("(", "after the program's name");
-  if (!lexer_.peek().is(")")) {
-    do {
-      symbol();
-    } while (take(","));
-  }
+  list(")", [&] { symbol(); });
   expect(")", "after the symbols");
   expect("{", "before the program's tensors and statements");
   items([&] {
@@ -242,11 +246,7 @@ Type Parser::type(std::string_view what) {
 std::vector<std::uint64_t> Parser::dims() {
   std::vector<std::uint64_t> dims;
   expect("[", "before the tensor's dimensions ([] for a scalar)");
-  if (!lexer_.peek().is("]")) {
-    do {
-      dims.push_back(extent());
-    } while (take(","));
-  }
+  list("]", [&] { dims.push_back(extent()); });
   expect("]", "after the tensor's dimensions");
   return dims;
 }
@@ -312,11 +312,7 @@ void Parser::statement(std::int32_t hint) {
   loop_places_.clear();
   const Token name = expect_name("a statement or '}'");
   statement_.at = name.at;
-  const auto found = tensors_.find(name.text);
-  if (found == tensors_.end()) {
-    fail(name.at, "unknown tensor '" + std::string(name.text) + "'");
-  }
-  statement_.target = access(found->second, name.at, true);
+  statement_.target = access(tensor_named(name), name.at, true);
   if (take_word("for")) {
     loops_of_target();
   }
@@ -331,7 +327,7 @@ void Parser::loops_of_target() {
   expect("[", "after 'for'");
   do {
     const Token name = expect_name("a loop of the target");
-    const auto loop = find_loop(name.text);
+    const auto loop = statement_.find_loop(name.text);
     if (!loop) {
       fail(name.at, "'" + std::string(name.text) + "' is not a loop of the target");
     }
@@ -381,7 +377,7 @@ void Parser::reduction_loops() {
   expect("[", "and the loops of '" + reduce + "'");
   do {
     const Token name = expect_name("a loop of '" + reduce + "'");
-    if (find_loop(name.text)) {
+    if (statement_.find_loop(name.text)) {
       fail(name.at,
            "'" + std::string(name.text) + "' is already a loop; " + reduce + " must introduce a new one");
     }

@@ -55,12 +55,12 @@ class Parser {
   // parse_index.cpp
   Access access(std::uint32_t tensor, Location at, bool declares_loops);
   Index index(bool declares_loops);
-  std::vector<Affine> affine_list(std::uint32_t tensor, Location at, bool declares_loops);
+  template <class ParseIndex>
+  void indices(std::uint32_t tensor, Location at, const ParseIndex& index);
   Affine affine(bool declares_loops);
   void affine_term(std::vector<Affine::Term>& terms, std::int64_t& constant, bool negative,
                    bool declares_loops);
   Affine::Term index_name(const Token& name, bool declares_loops);
-  std::optional<std::uint32_t> find_loop(std::string_view name) const;
   std::uint32_t add_loop(const Token& name);
   void settle_extents();
 
@@ -87,6 +87,16 @@ class Parser {
   Token expect_name(std::string_view what);
   bool take(std::string_view mark);
   bool take_word(std::string_view word);
+  // Calls item() for each item of a list that ends with the mark.
+  template <class Item>
+  void list(std::string_view end, const Item& item) {
+    if (!lexer_.peek().is(end)) {
+      do {
+        item();
+      } while (take(","));
+    }
+  }
+  std::uint32_t tensor_named(const Token& name) const;
   std::string declared_name(std::string_view what, Location& at);
 
   Lexer lexer_;

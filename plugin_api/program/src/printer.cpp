@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/program/src/printer.cpp: prints the canonical text and computes its fingerprint.
+#include <yoke/program/access.h>
 #include <yoke/program/text.h>
 
 #include <array>
@@ -29,12 +30,11 @@ class Printer {
   void statements(const Block& block, const std::string& indent);
   void ranged_name(const Symbol& symbol);
   void tensor(const Tensor& tensor);
-  void list(const std::vector<std::string>& items);
+  static std::string list(const std::vector<std::string>& items);
   void loops(const Statement& statement);
   std::string affine(const Affine& affine) const;
   std::string index(const Index& index) const;
-  void access(const Access& access);
-  void read(const Expr& expr);
+  std::string access(const Access& access) const;
   // `given` is the type that the context gives to a bare literal, if any.
   void expr(const Expr& expr, std::optional<Type> given, int lowest);
   void constant(const Expr& expr, std::optional<Type> given);
@@ -73,11 +73,7 @@ void Printer::program() {
 }
 
 std::string Printer::head(const Hint& hint) {
-  std::string head = "@" + hint.name;
-  for (std::size_t i = 0; i < hint.loops.size(); ++i) {
-    head += (i == 0 ? "[" : ", ") + hint.loops[i];
-  }
-  return head + (hint.loops.empty() ? " {\n" : "] {\n");
+  return "@" + hint.name + (hint.loops.empty() ? "" : list(hint.loops)) + " {\n";
 }
 
 void Printer::statements(const Block& block, const std::string& indent) {
@@ -111,35 +107,23 @@ void Printer::tensor(const Tensor& tensor) {
   for (const std::uint64_t dim : tensor.dims) {
     dims.push_back(std::to_string(dim));
   }
-  list(dims);
-  switch (tensor.role) {
-    case Role::kIn:
-      text += " in";
-      break;
-    case Role::kOut:
-      text += " out";
-      break;
-    case Role::kInOut:
-      text += " inout";
-      break;
-    case Role::kTemp:
-      break;
-  }
+  constexpr std::array<std::string_view, 5> kRoles = {"", " in", " out", " inout", ""};
+  text += list(dims);
+  text += kRoles.at(static_cast<std::size_t>(tensor.role));
   text += '\n';
 }
 
-void Printer::list(const std::vector<std::string>& items) {
-  text += '[';
+std::string Printer::list(const std::vector<std::string>& items) {
+  std::string list = "[";
   for (std::size_t i = 0; i < items.size(); ++i) {
-    text += i == 0 ? "" : ", ";
-    text += items[i];
+    list.append(i == 0 ? "" : ", ").append(items[i]);
   }
-  text += ']';
+  return list + "]";
 }
 
 void Printer::statement(const Statement& statement) {
   statement_ = &statement;
-  access(statement.target);
+  text += access(statement.target);
   loops(statement);
   expr(statement.value, type_around(statement), 0);
 }
@@ -160,8 +144,7 @@ void Printer::loops(const Statement& statement) {
     }
   }
   if (!stated.empty()) {
-    text += " for";
-    list(stated);
+    text += " for" + list(stated);
   }
   constexpr std::array<std::string_view, 5> kAssign = {" = ", " += ", " *= ", " max= ", " min= "};
   text += kAssign.at(static_cast<std::size_t>(statement.assign));
@@ -171,8 +154,7 @@ void Printer::loops(const Statement& statement) {
       text += ':';
       text += type_name(*statement.accumulator);
     }
-    list(reduced);
-    text += ' ';
+    text += list(reduced) + ' ';
   }
 }
 
@@ -209,30 +191,15 @@ std::string Printer::index(const Index& index) const {
     const std::string dividend = affine(index.affine);
     return index.divisor == 1 ? dividend : "(" + dividend + ") / " + std::to_string(index.divisor);
   }
-  std::string element = program_.tensors.at(*index.element_of).name + "[";
-  for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-    element += (i == 0 ? "" : ", ") + affine(index.element_indices[i]);
-  }
-  return element + "]";
+  return access(access_of(index));
 }
 
-void Printer::access(const Access& access) {
-  text += program_.tensors.at(access.tensor).name;
+std::string Printer::access(const Access& access) const {
   std::vector<std::string> indices;
   for (const Index& one : access.indices) {
     indices.push_back(index(one));
   }
-  list(indices);
-}
-
-void Printer::read(const Expr& expr) {
-  if (!expr.access.otherwise) {
-    access(expr.access);
-    return;
-  }
-  text += '(';
-  access(expr.access);
-  text += " else " + literal_to_text(expr.type, *expr.access.otherwise) + ")";
+  return program_.tensors.at(access.tensor).name + list(indices);
 }
 
 void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
@@ -243,7 +210,9 @@ void Printer::expr(const Expr& expr, std::optional<Type> given, int lowest) {
       constant(expr, given);
       break;
     case Op::kRead:
-      read(expr);
+      text += expr.access.otherwise ? "(" + access(expr.access) + " else " +
+                                          literal_to_text(expr.type, *expr.access.otherwise) + ")"
+                                    : access(expr.access);
       break;
     case Op::kIndex:
       text += affine(expr.affine);

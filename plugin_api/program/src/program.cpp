@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -51,6 +52,15 @@ bool same_access(Type type, const Access& a, const Access& b) {
     return false;
   }
   return !a.otherwise || same(type, *a.otherwise, *b.otherwise);
+}
+
+// The number of the item with this name.
+template <class Items>
+std::optional<std::uint32_t> find(const Items& items, std::string_view name) {
+  const auto found =
+      std::find_if(items.begin(), items.end(), [&](const auto& one) { return one.name == name; });
+  return found == items.end() ? std::nullopt
+                              : std::optional(static_cast<std::uint32_t>(found - items.begin()));
 }
 
 }  // namespace
@@ -146,52 +156,28 @@ const OpInfo& op_info(Op op) {
 }
 
 Expr Expr::constant(Type type, double value) {
-  Expr expr;
-  expr.op = Op::kConst;
-  expr.type = type;
-  if (is_float(type)) {
-    expr.literal.number = round_to_type(type, value);
-  } else {
-    expr.literal.integer = float_to_integer(type, value);
-  }
-  return expr;
+  return constant(type, is_float(type) ? Literal{round_to_type(type, value), 0}
+                                       : Literal{0, float_to_integer(type, value)});
 }
 
 Expr Expr::constant(Type type, const Literal& literal) {
-  Expr expr;
-  expr.type = type;
-  expr.literal = literal;
-  return expr;
+  return {.type = type, .literal = literal};
 }
 
 Expr Expr::read(Type type, Access access) {
-  Expr expr;
-  expr.op = Op::kRead;
-  expr.type = type;
-  expr.access = std::move(access);
-  return expr;
+  return {.op = Op::kRead, .type = type, .access = std::move(access)};
 }
 
 Expr Expr::index_loop(std::uint32_t loop) {
-  Expr expr;
-  expr.op = Op::kIndex;
-  expr.type = Type::kI64;
-  expr.affine = Affine::loop(loop);
-  return expr;
+  return {.op = Op::kIndex, .type = Type::kI64, .affine = Affine::loop(loop)};
 }
 
 Expr Expr::index_symbol(std::uint32_t symbol) {
-  Expr expr;
-  expr.op = Op::kIndex;
-  expr.type = Type::kI64;
-  expr.affine = Affine::symbol(symbol);
-  return expr;
+  return {.op = Op::kIndex, .type = Type::kI64, .affine = Affine::symbol(symbol)};
 }
 
 Expr Expr::cast(Type type, Expr value) {
-  Expr expr;
-  expr.op = Op::kCast;
-  expr.type = type;
+  Expr expr{.op = Op::kCast, .type = type};
   expr.args.push_back(std::move(value));
   return expr;
 }
@@ -201,10 +187,7 @@ Expr Expr::guard(Expr value, Literal otherwise) {
     value.access.otherwise = otherwise;
     return value;
   }
-  Expr expr;
-  expr.op = Op::kGuard;
-  expr.type = value.type;
-  expr.literal = otherwise;
+  Expr expr{.op = Op::kGuard, .type = value.type, .literal = otherwise};
   expr.args.push_back(std::move(value));
   return expr;
 }
@@ -255,26 +238,20 @@ bool same(const Expr& a, const Expr& b) {
   }
 }
 
+std::optional<std::uint32_t> Statement::find_loop(std::string_view name) const {
+  return find(loops, name);
+}
+
 bool Statement::reduces(std::uint32_t loop) const {
   return std::find(reduce_loops.begin(), reduce_loops.end(), loop) != reduce_loops.end();
 }
 
 std::optional<std::uint32_t> Program::find_tensor(std::string_view tensor_name) const {
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].name == tensor_name) {
-      return static_cast<std::uint32_t>(i);
-    }
-  }
-  return std::nullopt;
+  return find(tensors, tensor_name);
 }
 
 std::optional<std::uint32_t> Program::find_symbol(std::string_view symbol_name) const {
-  for (std::size_t i = 0; i < symbols.size() && !symbols[i].is_variable; ++i) {
-    if (symbols[i].name == symbol_name) {
-      return static_cast<std::uint32_t>(i);
-    }
-  }
-  return std::nullopt;
+  return find(std::span(symbols).first(launch_symbol_count()), symbol_name);
 }
 
 std::size_t Program::launch_symbol_count() const {

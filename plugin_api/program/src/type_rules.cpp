@@ -2,6 +2,8 @@
 // plugin_api/program/src/type_rules.cpp: the rules for types, names and ranks that parser and verifier share.
 #include "type_rules.h"
 
+#include <yoke/program/access.h>
+
 #include <algorithm>
 
 namespace yoke::program {
@@ -22,7 +24,7 @@ std::string kind_fault(Op op, Type type) {
          std::string(type_name(type));
 }
 
-void infer_from(const Tensor& tensor, std::span<const Index> indices, const Program& program,
+void infer_from(const Access& access, const Program& program,
                 std::vector<std::optional<std::uint64_t>>& extents) {
   const auto one = [&](const Affine& affine, const Tensor& of, std::size_t dim) {
     const auto loop = affine.single_loop();
@@ -30,8 +32,9 @@ void infer_from(const Tensor& tensor, std::span<const Index> indices, const Prog
       extents[*loop] = of.dims[dim];
     }
   };
-  for (std::size_t dim = 0; dim < indices.size(); ++dim) {
-    const Index& index = indices[dim];
+  const Tensor& tensor = program.tensors.at(access.tensor);
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const Index& index = access.indices[dim];
     if (!index.element_of) {
       one(index.divisor == 1 ? index.affine : Affine{}, tensor, dim);
       continue;
@@ -39,16 +42,6 @@ void infer_from(const Tensor& tensor, std::span<const Index> indices, const Prog
     for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
       one(index.element_indices[i], program.tensors.at(*index.element_of), i);
     }
-  }
-}
-
-void infer_from(const Expr& expr, const Program& program,
-                std::vector<std::optional<std::uint64_t>>& extents) {
-  if (expr.op == Op::kRead) {
-    infer_from(program.tensors.at(expr.access.tensor), expr.access.indices, program, extents);
-  }
-  for (const Expr& arg : expr.args) {
-    infer_from(arg, program, extents);
   }
 }
 
@@ -168,8 +161,7 @@ std::optional<Op> op_by_text(std::string_view text, int arity) {
 std::vector<std::optional<std::uint64_t>> inferred_extents(const Program& program,
                                                            const Statement& statement) {
   std::vector<std::optional<std::uint64_t>> extents(statement.loops.size());
-  infer_from(program.tensors.at(statement.target.tensor), statement.target.indices, program, extents);
-  infer_from(statement.value, program, extents);
+  visit_target_and_reads(statement, [&](const Access& access) { infer_from(access, program, extents); });
   return extents;
 }
 

@@ -9,18 +9,6 @@
 #include "verify.h"
 
 namespace yoke::program {
-namespace {
-
-std::optional<std::uint32_t> loop_by_name(const Statement& statement, const std::string& name) {
-  for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-    if (statement.loops[i].name == name) {
-      return i;
-    }
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 void Verifier::hints() const {
   std::int32_t next = 0;
@@ -70,7 +58,7 @@ void Verifier::shared_loop(const Hint& hint, const std::string& name,
   std::map<std::uint32_t, std::size_t> written;
   for (const Statement* one : group) {
     statement_ = one;
-    const auto loop = loop_by_name(*one, name);
+    const auto loop = one->find_loop(name);
     if (!loop || one->reduces(*loop)) {
       fail(one->at, "the loop " + what + " is not a loop of the target");
     }
@@ -88,7 +76,7 @@ void Verifier::shared_loop(const Hint& hint, const std::string& name,
   }
   for (const Statement* one : group) {
     statement_ = one;
-    const std::uint32_t loop = *loop_by_name(*one, name);
+    const std::uint32_t loop = *one->find_loop(name);
     for (const Use& use : uses_of(*one)) {
       const auto dim = written.find(use.tensor);
       if (dim != written.end() && use.loops[dim->second] != loop) {

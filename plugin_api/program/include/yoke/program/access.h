@@ -117,6 +117,22 @@ bool are_apart(const Access& a, const Access& b);
 // independent. Without a scatter, every loop of a verified statement is independent.
 std::vector<bool> independent_loops(const Statement& statement);
 
+// Calls `visit(access)` for the target and for each read of the statement or the expression.
+template <class Visit>
+void visit_target_and_reads(const Expr& expr, const Visit& visit) {
+  if (expr.op == Op::kRead) {
+    visit(expr.access);
+  }
+  for (const Expr& arg : expr.args) {
+    visit_target_and_reads(arg, visit);
+  }
+}
+template <class Visit>
+void visit_target_and_reads(const Statement& statement, const Visit& visit) {
+  visit(statement.target);
+  visit_target_and_reads(statement.value, visit);
+}
+
 // Calls `visit(tensor number)` for each tensor read by the access or the expression, index tensors included,
 // once per read. For the target of a statement use visit_index_tensors: only its index tensors are read.
 template <class Visit>
@@ -129,13 +145,10 @@ void visit_index_tensors(const Access& access, const Visit& visit) {
 }
 template <class Visit>
 void visit_read_tensors(const Expr& expr, const Visit& visit) {
-  if (expr.op == Op::kRead) {
-    visit(expr.access.tensor);
-    visit_index_tensors(expr.access, visit);
-  }
-  for (const Expr& arg : expr.args) {
-    visit_read_tensors(arg, visit);
-  }
+  visit_target_and_reads(expr, [&](const Access& access) {
+    visit(access.tensor);
+    visit_index_tensors(access, visit);
+  });
 }
 
 // Calls `visit(read)` for each read without an `else` of its own that is not inside an inner guard. A guard
@@ -152,22 +165,6 @@ void visit_open_reads(const Expr& expr, const Visit& visit) {
 }
 // Whether one of them may be out of range.
 bool may_be_out_of_range(const Program& program, std::span<const Loop> loops, const Expr& expr);
-
-// Calls `visit(access)` for the target and for each read of the statement or the expression.
-template <class Visit>
-void visit_target_and_reads(const Expr& expr, const Visit& visit) {
-  if (expr.op == Op::kRead) {
-    visit(expr.access);
-  }
-  for (const Expr& arg : expr.args) {
-    visit_target_and_reads(arg, visit);
-  }
-}
-template <class Visit>
-void visit_target_and_reads(const Statement& statement, const Visit& visit) {
-  visit(statement.target);
-  visit_target_and_reads(statement.value, visit);
-}
 
 // One use of a tensor: for each dimension, the loop that indexes it by itself, or kNoLoop.
 inline constexpr std::uint32_t kNoLoop = ~std::uint32_t{0};

@@ -174,11 +174,11 @@ const OpInfo& op_info(Op op);  // throws std::invalid_argument for a number that
 struct Expr {
   Op op = Op::kConst;
   Type type = Type::kF32;
-  Literal literal;         // kConst, kGuard
-  Access access;           // kRead
-  Affine affine;           // kIndex: one term with coefficient 1 and constant 0
-  std::vector<Expr> args;  // all other operations
-  Location at;
+  Literal literal{};         // kConst, kGuard
+  Access access{};           // kRead
+  Affine affine{};           // kIndex: one term with coefficient 1 and constant 0
+  std::vector<Expr> args{};  // all other operations
+  Location at{};
 
   // `value` is rounded to a float type, and truncated to an integer type.
   static Expr constant(Type type, double value);
@@ -216,6 +216,7 @@ struct Statement {
   Location at;
 
   bool reduces(std::uint32_t loop) const;
+  std::optional<std::uint32_t> find_loop(std::string_view name) const;
   Type accumulator_type() const { return accumulator.value_or(value.type); }
 };
 
