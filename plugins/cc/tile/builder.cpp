@@ -232,21 +232,6 @@ KernelBuilder::Value KernelBuilder::guarded(const Expr& expr) {
   return map(MapOp::kSelect, value.reg, inside, &value, &otherwise);
 }
 
-KernelBuilder::Value KernelBuilder::combine(program::Assign assign, Type type, Value old, Value value) {
-  switch (assign) {
-    case program::Assign::kAdd:
-      return rounded(map(MapOp::kAdd, old.reg, old, &value), type);
-    case program::Assign::kMul:
-      return rounded(map(MapOp::kMul, old.reg, old, &value), type);
-    case program::Assign::kMax:
-      return map(MapOp::kMax, old.reg, old, &value);
-    case program::Assign::kMin:
-      return map(MapOp::kMin, old.reg, old, &value);
-    default:
-      return value;
-  }
-}
-
 void KernelBuilder::elementwise() {
   segment_ = &kernel_.body;
   for (place_ = 0; place_ < statements_.size(); ++place_) {
@@ -270,14 +255,7 @@ void KernelBuilder::elementwise() {
       const bool has_columns = !statement_->reduce && statement_->loops.size() == loop_count_;
       target_mask_ = static_cast<std::uint8_t>(row_mask_ | (has_columns ? kColumns : 0));
     }
-    if (is_bounded(statement_->target, true)) {
-      scatter(*statement_, value);
-      continue;
-    }
-    if (statement_->assign != program::Assign::kSet) {
-      value = combine(statement_->assign, type, load(statement_->target), value);
-    }
-    store(statement_->target, value, first);
+    write(value, first);
   }
 }
 

@@ -67,7 +67,6 @@ class KernelBuilder {
   std::optional<Value> operation_pair(const program::Expr& expr);
   Value guarded(const program::Expr& expr);
   Value rounded(Value value, program::Type type);
-  Value combine(program::Assign assign, program::Type type, Value old, Value value);
 
   // Memory.
   std::uint16_t stream(std::uint32_t tensor, const Form& form);
@@ -77,8 +76,10 @@ class KernelBuilder {
   std::uint32_t bounded(const program::Access& access, std::uint8_t& mask, bool is_target);
   Value element_value(const program::Index& index);
   Value load_bounded(const program::Access& access);
-  void store(const program::Access& access, Value value, std::size_t first_instr);
-  void scatter(const program::Statement& statement, Value value);
+  // Writes the value of the statement, which is computed from instruction `first_instr` of the segment on.
+  void write(Value value, std::size_t first_instr);
+  void store(Value value, std::size_t first_instr);
+  void scatter(Value value, MapOp op);
 
   void elementwise();
   void reduction();

@@ -199,14 +199,7 @@ void KernelBuilder::reduction() {
   } else {
     value = cast(cast_reg(result, reg_of(statement.accumulator_type())), statement.accumulator_type(), type);
   }
-  if (is_bounded(statement.target, true)) {
-    scatter(statement, value);
-    return;
-  }
-  if (statement.assign != program::Assign::kSet) {
-    value = combine(statement.assign, type, load(statement.target), value);
-  }
-  store(statement.target, value, 0);
+  write(value, 0);
 }
 
 void KernelBuilder::finish() {

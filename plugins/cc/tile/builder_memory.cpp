@@ -142,7 +142,26 @@ KernelBuilder::Value KernelBuilder::load_bounded(const Access& access) {
   return widened(raw, type);
 }
 
-void KernelBuilder::store(const Access& access, Value value, std::size_t first_instr) {
+void KernelBuilder::write(Value value, std::size_t first_instr) {
+  constexpr MapOp kOps[] = {MapOp::kCopy, MapOp::kAdd, MapOp::kMul, MapOp::kMax, MapOp::kMin};
+  const MapOp op = kOps[static_cast<std::size_t>(statement_->assign)];
+  const Access& target = statement_->target;
+  if (is_bounded(target, true)) {
+    scatter(value, op);
+    return;
+  }
+  if (op != MapOp::kCopy) {
+    const Value old = load(target);
+    value = map(op, old.reg, old, &value);
+  }
+  if (op == MapOp::kAdd || op == MapOp::kMul) {
+    value = rounded(value, program_.tensors[target.tensor].type);
+  }
+  store(value, first_instr);
+}
+
+void KernelBuilder::store(Value value, std::size_t first_instr) {
+  const Access& access = statement_->target;
   const Type type = program_.tensors[access.tensor].type;
   const auto writes_later = [&](std::uint32_t tensor) {
     return std::any_of(statements_.begin() + static_cast<std::ptrdiff_t>(place_) + 1, statements_.end(),
@@ -188,16 +207,15 @@ void KernelBuilder::store(const Access& access, Value value, std::size_t first_i
   emit(instr, false);
 }
 
-void KernelBuilder::scatter(const program::Statement& statement, Value value) {
-  const Type type = program_.tensors[statement.target.tensor].type;
+void KernelBuilder::scatter(Value value, MapOp op) {
+  const Type type = program_.tensors[statement_->target.tensor].type;
   std::uint8_t mask = 0;
-  const std::uint32_t number = bounded(statement.target, mask, true);
-  constexpr MapOp kOps[] = {MapOp::kCopy, MapOp::kAdd, MapOp::kMul, MapOp::kMax, MapOp::kMin};
+  const std::uint32_t number = bounded(statement_->target, mask, true);
   const Stored stored = type == Type::kF16    ? Stored::kF16
                         : type == Type::kBF16 ? Stored::kBF16
                                               : Stored::kPlain;
   Bounded& target = kernel_.bounded[number];
-  target.scatter = table_.scatter(kOps[static_cast<std::size_t>(statement.assign)], reg_of(type), stored);
+  target.scatter = table_.scatter(op, reg_of(type), stored);
   target.value_size = reg_size(reg_of(type));
   std::int64_t step = 0;
   for (const Bounded::Dim& dim : target.dims) {
