@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "pool.h"
+#include "tile/run.h"
 
 namespace yoke::cc {
 namespace {
@@ -120,8 +121,7 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
   if (kernel.carried) {
     PlaceInPart place = place_;
     place.results += kernel.results_offset;
-    run_carried(kernel, bound.states[0], tensors_, symbols_, scratch(0), shared_ + kernel.carry_offset,
-                place);
+    Run(kernel, bound.states[0], tensors_, symbols_, scratch(0)).carry(shared_ + kernel.carry_offset, place);
     return;
   }
   const bool by_parts = part_byte_count(kernel, compiled_->threads) != 0;
@@ -129,14 +129,15 @@ void BoundProgram::run(const TileKernel& kernel, BoundStep& bound) {
   const std::int64_t pieces = kernel.tile_count * (by_parts ? kernel.reduction->part_count : 1);
   share(threads, pieces, [&](int thread, std::int64_t first, std::int64_t last) {
     const auto i = static_cast<std::size_t>(thread);
-    if (first < last && by_parts) {
-      run_parts(kernel, bound.states[i], tensors_, symbols_, scratch(i), shared_, first, last);
-    } else if (first < last) {
-      run_tiles(kernel, bound.states[i], tensors_, symbols_, scratch(i), first, last, place_);
+    Run run(kernel, bound.states[i], tensors_, symbols_, scratch(i));
+    if (by_parts) {
+      run.parts(shared_, first, last);
+    } else {
+      run.tiles(first, last, place_);
     }
   });
   if (by_parts) {
-    combine_parts(kernel, bound.states[0], tensors_, symbols_, scratch(0), shared_);
+    Run(kernel, bound.states[0], tensors_, symbols_, scratch(0)).combine(shared_);
   }
 }
 
@@ -184,8 +185,8 @@ void BoundProgram::combine_carried(std::span<const std::int64_t> symbols, std::b
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const auto* kernel = std::get_if<TileKernel>(&compiled_->steps[i].work);
     if (kernel != nullptr && kernel->carried) {
-      combine_parts(*kernel, steps_[i].states[0], tensors_, symbols_, scratch(0),
-                    results + kernel->results_offset);
+      Run(*kernel, steps_[i].states[0], tensors_, symbols_, scratch(0))
+          .combine(results + kernel->results_offset);
     }
   }
 }

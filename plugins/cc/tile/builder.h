@@ -43,8 +43,6 @@ class KernelBuilder {
   // Loops.
   void schedule();
   Form to_kernel(const Form& form) const;
-  std::int64_t row_step(const Form& form) const;
-  std::int64_t column_step(const Form& form) const;
   std::uint8_t mask_of(const Form& form) const;
   bool in_place(const Form& form, std::uint8_t mask) const;
   bool is_bounded(const program::Access& access, bool is_target) const {

@@ -199,19 +199,9 @@ Form KernelBuilder::to_kernel(const Form& form) const {
   return result;
 }
 
-std::int64_t KernelBuilder::row_step(const Form& form) const {
-  const std::int32_t rows = kernel_.schedule.rows;
-  return rows < 0 ? 0 : form.loops[static_cast<std::size_t>(rows)];
-}
-
-std::int64_t KernelBuilder::column_step(const Form& form) const {
-  const std::int32_t columns = kernel_.schedule.columns;
-  return columns < 0 ? 0 : form.loops[static_cast<std::size_t>(columns)];
-}
-
 std::uint8_t KernelBuilder::mask_of(const Form& form) const {
-  return static_cast<std::uint8_t>((row_step(form) != 0 ? kRows : 0) |
-                                   (column_step(form) != 0 ? kColumns : 0));
+  return static_cast<std::uint8_t>((kernel_.schedule.row_step(form) != 0 ? kRows : 0) |
+                                   (kernel_.schedule.column_step(form) != 0 ? kColumns : 0));
 }
 
 // True if a tile's elements are contiguous in memory, in register order.
@@ -219,12 +209,12 @@ bool KernelBuilder::in_place(const Form& form, std::uint8_t mask) const {
   if (mask != mask_of(form)) {
     return false;
   }
+  const Schedule& schedule = kernel_.schedule;
   if (mask == (kRows | kColumns)) {
-    const Schedule& schedule = kernel_.schedule;
-    return column_step(form) == 1 &&
-           row_step(form) == schedule.loops[static_cast<std::size_t>(schedule.columns)].extent;
+    return schedule.column_step(form) == 1 &&
+           schedule.row_step(form) == schedule.loops[static_cast<std::size_t>(schedule.columns)].extent;
   }
-  return mask == 0 || (mask == kRows ? row_step(form) : column_step(form)) == 1;
+  return mask == 0 || (mask == kRows ? schedule.row_step(form) : schedule.column_step(form)) == 1;
 }
 
 }  // namespace yoke::cc

@@ -105,7 +105,7 @@ std::uint32_t KernelBuilder::bounded(const Access& access, std::uint8_t& mask, b
       dim.form = static_cast<std::uint32_t>(kernel_.forms.size());
       kernel_.forms.push_back(form);
       dim.divisor = access.indices[i].divisor;
-      const std::int64_t period = dim.divisor / std::gcd(dim.divisor, column_step(form));
+      const std::int64_t period = dim.divisor / std::gcd(dim.divisor, kernel_.schedule.column_step(form));
       result.period = std::min(std::lcm(result.period, std::min(period, kTileElements)), kTileElements);
     }
     result.dims.push_back(dim);
@@ -219,7 +219,7 @@ void KernelBuilder::scatter(Value value, MapOp op) {
   target.value_size = reg_size(reg_of(type));
   std::int64_t step = 0;
   for (const Bounded::Dim& dim : target.dims) {
-    step += dim.element ? 0 : column_step(kernel_.forms[dim.form]) * dim.stride;
+    step += dim.element ? 0 : kernel_.schedule.column_step(kernel_.forms[dim.form]) * dim.stride;
   }
   constexpr std::int64_t kShortRow = 32;  // is as fast element by element
   const Schedule& schedule = kernel_.schedule;

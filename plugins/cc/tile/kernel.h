@@ -62,6 +62,13 @@ struct Schedule {
   std::int32_t rows = -1;            // index into loops; -1: the tile has one row (or column)
   std::int32_t columns = -1;
   bool is_long_stream = false;  // elementwise work on data that is too large for the caches
+  // The steps of a form over the kernel's loops to the next row and column.
+  std::int64_t row_step(const Form& form) const {
+    return rows < 0 ? 0 : form.loops[static_cast<std::size_t>(rows)];
+  }
+  std::int64_t column_step(const Form& form) const {
+    return columns < 0 ? 0 : form.loops[static_cast<std::size_t>(columns)];
+  }
   bool rows_reduced() const { return rows >= 0 && loops[static_cast<std::size_t>(rows)].reduce; }
   bool columns_reduced() const { return columns >= 0 && loops[static_cast<std::size_t>(columns)].reduce; }
 };
@@ -277,28 +284,12 @@ struct TileState {
 };
 TileState make_state(const TileKernel& kernel);
 
-// Runs tiles [first, last) of the target. `tensors` holds one address per tensor of the program. `place` is
-// used only if the kernel adds rows to sums.
-void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
-               std::int64_t last, const PlaceInPart& place = {});
-
 // If a reduction has few targets and many terms, threads run its parts, and one thread then combines the
 // results. Returns the bytes that the results of the parts need; 0 if the target has enough tiles for all
 // threads.
 std::uint64_t part_byte_count(const TileKernel& kernel, int threads);
-// Runs pieces [first, last); piece i is part i % part_count of tile i / part_count.
-void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
-               std::int64_t first, std::int64_t last);
-// Adds the rows of one tile of a region to the sums in `carry`, which has carry_byte_count() bytes and keeps
-// its contents from the first tile of a part to the last.
+// The bytes that a sum carried over the tiles of a region needs per thread, and its results of all parts.
 std::uint64_t carry_byte_count(const TileKernel& kernel);
 std::uint64_t results_byte_count(const TileKernel& kernel);
-void run_carried(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-                 std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* carry,
-                 const PlaceInPart& place);
-void combine_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-                   std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts);
 
 }  // namespace yoke::cc

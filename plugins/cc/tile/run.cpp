@@ -6,6 +6,26 @@
 
 namespace yoke::cc {
 
+// The target's loops advance in chunks, the last one fastest.
+void Run::tiles(int64_t first, int64_t last, const PlaceInPart& place) {
+  begin_carries(place);
+  move_to(first);
+  for (int64_t tile = first; tile < last; ++tile) {
+    if (kernel_.reduction) {
+      reduce(*kernel_.reduction);
+    } else {
+      measure();
+      move_streams();
+      if (schedule_.is_long_stream) {
+        fetch_next(tile + 1 < last);
+      }
+      execute(kernel_.body);
+    }
+    step();
+  }
+  end_carries(place);
+}
+
 void Run::special(const Instr& instr) {
   void* dst = state_.slots[instr.dst];
   const void* a = state_.slots[instr.a];
@@ -18,7 +38,7 @@ void Run::special(const Instr& instr) {
     case Instr::Kind::kIota: {
       const Form& form = kernel_.forms[instr.extra];
       kernel_.table->iota(static_cast<int64_t*>(dst), at(form, state_.form_bases[instr.extra]),
-                          row_step(form), column_step(form), nr, nc);
+                          schedule_.row_step(form), schedule_.column_step(form), nr, nc);
       break;
     }
     case Instr::Kind::kExpand:
@@ -27,12 +47,12 @@ void Run::special(const Instr& instr) {
       break;
     case Instr::Kind::kCopyIn: {
       const Form& form = kernel_.streams[instr.extra].form;
-      copy(instr.copy, dst, a, nr, nc, nc, 1, row_step(form), column_step(form));
+      copy(instr.copy, dst, a, nr, nc, nc, 1, schedule_.row_step(form), schedule_.column_step(form));
       break;
     }
     case Instr::Kind::kCopyOut: {
       const Form& form = kernel_.streams[instr.extra].form;
-      copy(instr.copy, dst, a, nr, nc, row_step(form), column_step(form), nc, 1);
+      copy(instr.copy, dst, a, nr, nc, schedule_.row_step(form), schedule_.column_step(form), nc, 1);
       break;
     }
     case Instr::Kind::kCopyPast:
@@ -77,8 +97,8 @@ void Run::find_offsets(const Bounded& bounded, int64_t* offsets, int64_t nr, int
     if (!dim.element) {
       const Form& form = kernel_.forms[dim.form];
       base = at(form, state_.form_bases[dim.form]);
-      rs = row_step(form);
-      cs = column_step(form);
+      rs = schedule_.row_step(form);
+      cs = schedule_.column_step(form);
     }
     for (int64_t r = 0; r < nr; ++r) {
       for (int64_t c = 0; c < nc; ++c) {
@@ -138,7 +158,8 @@ Lines Run::lines_of(const Bounded& bounded, int64_t r, int64_t nc) const {
       continue;
     }
     const Form& form = kernel_.forms[dim.form];
-    lines[i] = {at(form, state_.form_bases[dim.form]) + r * row_step(form), column_step(form)};
+    lines[i] = {at(form, state_.form_bases[dim.form]) + r * schedule_.row_step(form),
+                schedule_.column_step(form)};
   }
   return lines;
 }
@@ -187,16 +208,6 @@ TileState make_state(const TileKernel& kernel) {
   state.index.resize(kernel.schedule.loops.size());
   state.next_tile.reserve(kernel.streams.size());
   return state;
-}
-
-void run_tiles(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::int64_t first,
-               std::int64_t last, const PlaceInPart& place) {
-  Run run(kernel, state, tensors);
-  run.start(symbol_values, scratch);
-  run.begin_carries(place);
-  run.tiles(first, last);
-  run.end_carries(place);
 }
 
 }  // namespace yoke::cc

@@ -14,12 +14,13 @@ using std::int64_t;
 // The most bytes that the accumulators of one tile need.
 constexpr int64_t kCarryBytes = kTileElements * static_cast<int64_t>(sizeof(double));
 
+// One thread's part of a launch of a kernel.
 class Run {
  public:
-  Run(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors)
-      : kernel_(kernel), schedule_(kernel.schedule), state_(state), tensors_(tensors) {}
-
-  void start(std::span<const int64_t> symbol_values, std::byte* scratch) {
+  // `tensors` holds one address per tensor of the program.
+  Run(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
+      std::span<const int64_t> symbol_values, std::byte* scratch)
+      : kernel_(kernel), schedule_(kernel.schedule), state_(state), tensors_(tensors) {
     if (schedule_.is_long_stream) {
       state_.ahead = &state_.next_tile;
     }
@@ -39,27 +40,14 @@ class Run {
     }
   }
 
-  // Runs tiles [first, last) of the target. Its loops advance in chunks, the last one fastest.
-  void tiles(int64_t first, int64_t last) {
-    move_to(first);
-    for (int64_t tile = first; tile < last; ++tile) {
-      if (kernel_.reduction) {
-        reduce(*kernel_.reduction);
-      } else {
-        measure();
-        move_streams();
-        if (schedule_.is_long_stream) {
-          fetch_next(tile + 1 < last);
-        }
-        execute_body();
-      }
-      step();
-    }
-  }
+  // Runs tiles [first, last) of the target. `place` is used only if the kernel adds rows to sums.
+  void tiles(int64_t first, int64_t last, const PlaceInPart& place);
+  // Runs pieces [first, last) of a reduction; piece i is part i % part_count of tile i / part_count.
   void parts(std::byte* results, int64_t first, int64_t last);
+  // Adds the rows of one tile of a region to the sums, which have carry_byte_count() bytes and keep their
+  // contents from the first tile of a part to the last.
   void carry(std::byte* sums, const PlaceInPart& place);
-  void begin_carries(const PlaceInPart& place);
-  void end_carries(const PlaceInPart& place);
+  // Combines the results of all parts.
   void combine(std::byte* results);
 
  private:
@@ -104,6 +92,9 @@ class Run {
     std::byte* index_;
     int64_t count_;
   };
+
+  void begin_carries(const PlaceInPart& place);
+  void end_carries(const PlaceInPart& place);
 
   // Moves to a tile of the target.
   void move_to(int64_t tile) {
@@ -180,7 +171,7 @@ class Run {
     ahead.clear();
     for (std::size_t i = 0; has_next && i < kernel_.streams.size(); ++i) {
       const Stream& stream = kernel_.streams[i];
-      if (!stream.past_caches && column_step(stream.form) == 1) {
+      if (!stream.past_caches && schedule_.column_step(stream.form) == 1) {
         const int64_t bytes = state_.nc * stream.element_size;
         ahead.add(static_cast<const std::byte*>(state_.slots[kernel_.register_count + i]) + bytes, bytes);
       }
@@ -190,15 +181,6 @@ class Run {
 
   int64_t rows_of(std::uint8_t mask) const { return (mask & kRows) != 0 ? state_.nr : 1; }
   int64_t columns_of(std::uint8_t mask) const { return (mask & kColumns) != 0 ? state_.nc : 1; }
-  int64_t row_step(const Form& form) const {
-    return schedule_.rows < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.rows)];
-  }
-  int64_t column_step(const Form& form) const {
-    return schedule_.columns < 0 ? 0 : form.loops[static_cast<std::size_t>(schedule_.columns)];
-  }
-
-  void execute_body() { execute(kernel_.body); }
-
   void execute(const std::vector<Instr>& segment) {
     for (const Instr& instr : segment) {
       if (state_.ahead != nullptr) {

@@ -162,7 +162,7 @@ int64_t Run::add_units(const Reduction& reduction, const Sums& sums, int64_t fir
       state_.nr = std::min(state_.nr, last - unit);
     }
     move_streams();
-    execute_body();
+    execute(kernel_.body);
     unit += rows && !columns ? state_.nr : 1;
     // If rows and columns are both reduced, or both kept, the tile counts as a single row.
     const int64_t nr = rows == columns ? 1 : state_.nr;
@@ -193,14 +193,6 @@ std::uint64_t part_byte_count(const TileKernel& kernel, int threads) {
   return static_cast<std::uint64_t>(slots * kTileElements) * sizeof(std::int64_t);
 }
 
-void run_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-               std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts,
-               std::int64_t first, std::int64_t last) {
-  Run run(kernel, state, tensors);
-  run.start(symbol_values, scratch);
-  run.parts(parts, first, last);
-}
-
 std::uint64_t carry_byte_count(const TileKernel& kernel) {
   return kernel.carried ? static_cast<std::uint64_t>(2 * kCarryBytes * kernel.tile_count) : 0;
 }
@@ -209,21 +201,6 @@ std::uint64_t results_byte_count(const TileKernel& kernel) {
   return kernel.carried
              ? static_cast<std::uint64_t>(kernel.tile_count * kernel.reduction->part_count * kCarryBytes)
              : 0;
-}
-
-void run_carried(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-                 std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* carry,
-                 const PlaceInPart& place) {
-  Run run(kernel, state, tensors);
-  run.start(symbol_values, scratch);
-  run.carry(carry, place);
-}
-
-void combine_parts(const TileKernel& kernel, TileState& state, std::span<std::byte* const> tensors,
-                   std::span<const std::int64_t> symbol_values, std::byte* scratch, std::byte* parts) {
-  Run run(kernel, state, tensors);
-  run.start(symbol_values, scratch);
-  run.combine(parts);
 }
 
 }  // namespace yoke::cc
