@@ -67,6 +67,12 @@ class Cutter {
         extents_[run.places[0][i]] = static_cast<std::int64_t>(statements()[0].loops[i].extent);
       }
     }
+    for (const Statement& statement : statements()) {
+      std::string why_not;
+      if (auto product = recognize(program, statement, why_not)) {
+        products_.emplace_back(&statement, std::move(*product));
+      }
+    }
   }
 
   std::optional<Region> cut(const RegionOptions& options) const;
@@ -108,6 +114,7 @@ class Cutter {
   const RegionRun& run_;
   std::span<const program::Lifetime> lives_;
   std::vector<std::int64_t> extents_;
+  std::vector<std::pair<const Statement*, Contraction>> products_;
 };
 
 std::vector<Touched> Cutter::touched(std::size_t loop) const {
@@ -161,30 +168,25 @@ std::int64_t Cutter::iterations() const {
 }
 
 // What products pack again for every tile: operands that do not depend on the loop. Returns nothing if the
-// loop must not be cut: a convolution, or a product that would have a vector as an operand.
+// loop must not be cut, because a product would have a vector as an operand.
 std::optional<Packing> Cutter::packing(std::size_t loop) const {
   Packing packing;
-  for (const Statement& statement : statements()) {
-    std::string why_not;
-    if (recognize_convolution(program_, statement, why_not)) {
-      return std::nullopt;
-    }
-    const auto product = recognize(program_, statement, why_not);
-    if (!product || product->multiplications() < kSmallProduct) {
+  for (const auto& [statement, product] : products_) {
+    if (product.multiplications() < kSmallProduct) {
       continue;
     }
-    for (const Operand* packed : {&product->a, &product->b}) {
+    for (const Operand* packed : {&product.a, &product.b}) {
       auto bytes = static_cast<std::int64_t>(byte_size(packed->type));
       std::int64_t rows = 1;  // of the other operand, for each value of the loop
       bool is_packed_again = true;
       bool has_rows = false;
-      for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
+      for (std::uint32_t i = 0; i < statement->loops.size(); ++i) {
         if (packed->form.loops[i] == 0) {
-          rows *= extent_in({loop, 1}, statement, i);
-          has_rows = has_rows || place_of(statement, i) >= loop;
+          rows *= extent_in({loop, 1}, *statement, i);
+          has_rows = has_rows || place_of(*statement, i) >= loop;
         } else {
-          bytes *= extent_in({loop, 1}, statement, i);
-          is_packed_again = is_packed_again && place_of(statement, i) != loop;
+          bytes *= extent_in({loop, 1}, *statement, i);
+          is_packed_again = is_packed_again && place_of(*statement, i) != loop;
         }
       }
       if (!has_rows) {
@@ -192,7 +194,7 @@ std::optional<Packing> Cutter::packing(std::size_t loop) const {
       }
       if (is_packed_again) {
         packing.bytes += bytes;
-        const std::int64_t needed = std::max(kRowsPerPacked, extent_of(product->k) / 4);
+        const std::int64_t needed = std::max(kRowsPerPacked, extent_of(product.k) / 4);
         packing.least = std::max(packing.least, (needed + rows - 1) / rows);
       }
     }
@@ -202,17 +204,13 @@ std::optional<Packing> Cutter::packing(std::size_t loop) const {
 
 // Whether threads divide the products of the region along this loop, also without a region.
 bool Cutter::is_divided_along(std::size_t loop, int threads) const {
-  return std::all_of(statements().begin(), statements().end(), [&](const Statement& statement) {
-    std::string why_not;
-    auto product = recognize(program_, statement, why_not);
-    if (!product) {
-      return true;
-    }
-    const Axis& axis = divided_axis(*product, threads);
-    for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
-      if (place_of(statement, i) == loop) {
-        return (axis.a != 0) == (product->a.form.loops[i] != 0) &&
-               (axis.b != 0) == (product->b.form.loops[i] != 0);
+  return std::all_of(products_.begin(), products_.end(), [&](const auto& entry) {
+    auto [statement, product] = entry;
+    const Axis& axis = divided_axis(product, threads);
+    for (std::uint32_t i = 0; i < statement->loops.size(); ++i) {
+      if (place_of(*statement, i) == loop) {
+        return (axis.a != 0) == (product.a.form.loops[i] != 0) &&
+               (axis.b != 0) == (product.b.form.loops[i] != 0);
       }
     }
     return false;
@@ -358,7 +356,12 @@ Program Cutter::tile(const Cut& cut, std::int64_t low, std::int64_t high,
 }
 
 std::optional<Region> Cutter::cut(const RegionOptions& options) const {
-  const std::optional<Cut> where = choose(options);
+  const bool has_convolution =
+      std::any_of(statements().begin(), statements().end(), [&](const Statement& one) {
+        std::string why_not;
+        return recognize_convolution(program_, one, why_not);
+      });
+  const std::optional<Cut> where = has_convolution ? std::nullopt : choose(options);
   if (!where) {
     return std::nullopt;
   }

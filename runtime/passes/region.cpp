@@ -7,16 +7,6 @@
 namespace yoke::passes {
 namespace {
 
-bool mentions_reduced_loop(const Statement& statement, const Access& access) {
-  bool found = false;
-  program::visit_affines(access, [&](const Affine& affine) {
-    for (const Affine::Term& term : affine.terms) {
-      found = found || (!term.is_symbol && statement.reduces(term.id));
-    }
-  });
-  return found;
-}
-
 bool has_no_loop(const Index& index) {
   return !index.element_of && std::all_of(index.affine.terms.begin(), index.affine.terms.end(),
                                           [](const Affine::Term& term) { return term.is_symbol; });
@@ -59,7 +49,9 @@ void keep_rows(const Statement& statement, Summary& summary) {
 // bytes of every row.
 void drop_columns(const Statement& statement, Summary& summary) {
   program::visit_target_and_reads(statement.value, [&](const Access& access) {
-    if (!access.indices.empty() && mentions_reduced_loop(statement, access)) {
+    const std::vector<bool> loops = loops_of(access, statement);
+    if (std::any_of(statement.reduce_loops.begin(), statement.reduce_loops.end(),
+                    [&](std::uint32_t loop) { return loops[loop]; })) {
       const std::uint32_t last = use_of(access).loops.back();
       if (last != kNoLoop) {
         summary.dims[last] = kNoLoop;
