@@ -25,6 +25,13 @@ inline float power_of_two(uint32_t k) {
   return as_f32((k + 127U) << 23U);
 }
 
+// The polynomial of x with these coefficients, the highest first.
+template <class... Coefficients>
+inline float polynomial(float x, float value, Coefficients... next) {
+  ((value = value * x + next), ...);
+  return value;
+}
+
 struct ExpParts {
   float q;     // exp(r) - 1
   uint32_t k;  // exp(x) = 2^k * (1 + q)
@@ -36,12 +43,8 @@ inline ExpParts exp_parts(float x) {
   const uint32_t k = as_u32(shifted) - as_u32(kRoundMagic);
   float r = x - kf * 0.693359375F;
   r = r - kf * -2.12194440e-4F;
-  float p = 1.9875691500e-4F;
-  p = p * r + 1.3981999507e-3F;
-  p = p * r + 8.3334519073e-3F;
-  p = p * r + 4.1665795894e-2F;
-  p = p * r + 1.6666665459e-1F;
-  p = p * r + 5.0000001201e-1F;
+  const float p = polynomial(r, 1.9875691500e-4F, 1.3981999507e-3F, 8.3334519073e-3F, 4.1665795894e-2F,
+                             1.6666665459e-1F, 5.0000001201e-1F);
   return {p * (r * r) + r, k};
 }
 
@@ -73,12 +76,8 @@ inline float exp2_f32(float x) {
   const float y = clamp(x, -151.0F, 129.0F);
   const float shifted = y + kRoundMagic;
   const float r = y - (shifted - kRoundMagic);
-  float p = 1.535336188319500e-4F;
-  p = p * r + 1.339887440266574e-3F;
-  p = p * r + 9.618437357674640e-3F;
-  p = p * r + 5.550332471162809e-2F;
-  p = p * r + 2.402264791363012e-1F;
-  p = p * r + 6.931472028550421e-1F;
+  const float p = polynomial(r, 1.535336188319500e-4F, 1.339887440266574e-3F, 9.618437357674640e-3F,
+                             5.550332471162809e-2F, 2.402264791363012e-1F, 6.931472028550421e-1F);
   return scale(p * r + 1.0F, as_u32(shifted) - as_u32(kRoundMagic));
 }
 
@@ -101,15 +100,9 @@ inline LogParts log_parts(float x) {
   const uint32_t bits = as_u32(scaled) + (0x3f800000U - 0x3f3504f3U);
   const int32_t exponent = static_cast<int32_t>(bits >> 23U) - 127 - (tiny ? 23 : 0);
   const float f = as_f32((bits & 0x7fffffU) + 0x3f3504f3U) - 1.0F;
-  float p = 7.0376836292e-2F;
-  p = p * f - 1.1514610310e-1F;
-  p = p * f + 1.1676998740e-1F;
-  p = p * f - 1.2420140846e-1F;
-  p = p * f + 1.4249322787e-1F;
-  p = p * f - 1.6668057665e-1F;
-  p = p * f + 2.0000714765e-1F;
-  p = p * f - 2.4999993993e-1F;
-  p = p * f + 3.3333331174e-1F;
+  const float p =
+      polynomial(f, 7.0376836292e-2F, -1.1514610310e-1F, 1.1676998740e-1F, -1.2420140846e-1F,
+                 1.4249322787e-1F, -1.6668057665e-1F, 2.0000714765e-1F, -2.4999993993e-1F, 3.3333331174e-1F);
   return {f, p * f * (f * f), static_cast<float>(exponent)};
 }
 
@@ -150,11 +143,8 @@ inline float with_sign(float magnitude, float sign) {
 inline float tanh_f32(float x) {
   const float ax = __builtin_fabsf(x);
   const float z = x * x;
-  float p = -5.70498872745e-3F;
-  p = p * z + 2.06390887954e-2F;
-  p = p * z - 5.37397155531e-2F;
-  p = p * z + 1.33314422036e-1F;
-  p = p * z - 3.33332819422e-1F;
+  const float p = polynomial(z, -5.70498872745e-3F, 2.06390887954e-2F, -5.37397155531e-2F, 1.33314422036e-1F,
+                             -3.33332819422e-1F);
   const float small = p * z * x + x;
   const float large = 1.0F - 2.0F / (exp_f32(2.0F * (ax > 10.0F ? 10.0F : ax)) + 1.0F);
   return ax < 0.625F ? small : with_sign(large, x);
@@ -179,12 +169,8 @@ inline float erf_f32(float x) {
   r = r * tc - 1.28717512e-1F;
   r = r * tc - tc;
   const float large = with_sign(1.0F - exp_f32_within(r), x);  // r is between -18 and 0
-  float q = -5.96761703e-4F;
-  q = q * s + 4.99119423e-3F;
-  q = q * s - 2.67681349e-2F;
-  q = q * s + 1.12819925e-1F;
-  q = q * s - 3.76125336e-1F;
-  q = q * s + 1.28379166e-1F;
+  const float q = polynomial(s, -5.96761703e-4F, 4.99119423e-3F, -2.67681349e-2F, 1.12819925e-1F,
+                             -3.76125336e-1F, 1.28379166e-1F);
   return t > 0.927734375F ? large : q * x + x;
 }
 
