@@ -18,9 +18,7 @@ void Parser::indices(std::uint32_t tensor, Location at, const ParseIndex& index)
     ++count;
   });
   expect("]", "or ',' after an index of '" + name + "'");
-  if (const std::string fault = rank_fault(program_.tensors[tensor], count); !fault.empty()) {
-    fail(at, fault);
-  }
+  fail_if(at, rank_fault(program_.tensors[tensor], count));
 }
 
 Access Parser::access(std::uint32_t tensor, Location at, bool declares_loops) {
@@ -162,9 +160,7 @@ std::uint32_t Parser::add_loop(const Token& name) {
     fail(name.at, "loop '" + text + "' has the name of a tensor");
   }
   loop_names_.insert(name.text);
-  if (const std::string fault = name_fault(name.text); !fault.empty()) {
-    fail(name.at, fault);
-  }
+  fail_if(name.at, name_fault(name.text));
   if (statement_.loops.size() == kMaxLoops) {
     fail(name.at, "the statement has more than " + std::to_string(kMaxLoops) + " loops");
   }

@@ -33,6 +33,12 @@ void Parser::fail(Location at, const std::string& reason) {
   throw ProgramError(at, reason);
 }
 
+void Parser::fail_if(Location at, const std::string& fault) {
+  if (!fault.empty()) {
+    fail(at, fault);
+  }
+}
+
 Token Parser::take_token() {
   last_line_ = lexer_.peek().at.line;
   return lexer_.next();
@@ -80,9 +86,7 @@ std::uint32_t Parser::tensor_named(const Token& name) const {
 std::string Parser::declared_name(std::string_view what, Location& at) {
   const Token name = expect_name(what);
   at = name.at;
-  if (const std::string fault = name_fault(name.text); !fault.empty()) {
-    fail(at, fault);
-  }
+  fail_if(at, name_fault(name.text));
   if (tensors_.contains(name.text) || symbols_.contains(name.text)) {
     fail(at, "the name '" + std::string(name.text) + "' is declared twice");
   }
@@ -284,9 +288,7 @@ std::int64_t Parser::integer() {
 void Parser::hint() {
   take_token();
   const Token name = expect_name("the hint's name");
-  if (const std::string fault = name_fault(name.text); !fault.empty()) {
-    fail(name.at, fault);
-  }
+  fail_if(name.at, name_fault(name.text));
   Hint hint{std::string(name.text), {}};
   if (take("[")) {
     do {

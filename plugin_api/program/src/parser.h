@@ -83,6 +83,7 @@ class Parser {
 
   // Shared.
   [[noreturn]] static void fail(Location at, const std::string& reason);
+  static void fail_if(Location at, const std::string& fault);  // unless `fault` is empty
   Token expect(std::string_view mark, std::string_view where);
   Token expect_name(std::string_view what);
   bool take(std::string_view mark);

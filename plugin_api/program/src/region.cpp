@@ -157,29 +157,7 @@ bool is_injective(const std::vector<Digit>& digits) {
   return true;
 }
 
-}  // namespace
-
-std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine) {
-  Wide low = affine.constant;
-  Wide high = affine.constant;
-  Wide largest = magnitude(affine.constant);  // bounds every partial sum, in any order
-  for (const Affine::Term& term : affine.terms) {
-    const Steps steps = steps_of(program, loops, term);
-    const Wide first = term.coefficient * steps.first;
-    const Wide last = term.coefficient * (steps.first + steps.step * (steps.count - 1));
-    low += std::min(first, last);
-    high += std::max(first, last);
-    largest += std::max(magnitude(first), magnitude(last));
-    if (largest > kMaxIndex) {
-      return std::nullopt;
-    }
-  }
-  if (largest > kMaxIndex) {
-    return std::nullopt;
-  }
-  return Interval{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
-}
-
+// The exact set of values of the index; empty if it consists of too many intervals.
 std::optional<IndexSet> values_of(const Program& program, const Statement& statement, const Affine& affine) {
   struct Stride {
     std::int64_t stride;
@@ -206,6 +184,7 @@ std::optional<IndexSet> values_of(const Program& program, const Statement& state
   return set;
 }
 
+// The quotients of the values that the divisor divides.
 IndexSet divided(const IndexSet& set, std::int64_t divisor) {
   const auto floor = [&](std::int64_t value) { return value / divisor - (value % divisor < 0 ? 1 : 0); };
   IndexSet result;
@@ -219,6 +198,7 @@ IndexSet divided(const IndexSet& set, std::int64_t divisor) {
   return result;
 }
 
+// The part of `set` inside [0, dim).
 IndexSet clipped(const IndexSet& set, std::uint64_t dim) {
   IndexSet result;
   for (const Interval& one : set) {
@@ -231,10 +211,49 @@ IndexSet clipped(const IndexSet& set, std::uint64_t dim) {
   return result;
 }
 
+}  // namespace
+
+std::optional<Interval> range_of(const Program& program, std::span<const Loop> loops, const Affine& affine) {
+  Wide low = affine.constant;
+  Wide high = affine.constant;
+  Wide largest = magnitude(affine.constant);  // bounds every partial sum, in any order
+  for (const Affine::Term& term : affine.terms) {
+    const Steps steps = steps_of(program, loops, term);
+    const Wide first = term.coefficient * steps.first;
+    const Wide last = term.coefficient * (steps.first + steps.step * (steps.count - 1));
+    low += std::min(first, last);
+    high += std::max(first, last);
+    largest += std::max(magnitude(first), magnitude(last));
+    if (largest > kMaxIndex) {
+      return std::nullopt;
+    }
+  }
+  if (largest > kMaxIndex) {
+    return std::nullopt;
+  }
+  return Interval{static_cast<std::int64_t>(low), static_cast<std::int64_t>(high)};
+}
+
 Region whole(const Tensor& tensor) {
   Region region;
   for (const std::uint64_t dim : tensor.dims) {
     region.push_back({{0, static_cast<std::int64_t>(dim) - 1}});
+  }
+  return region;
+}
+
+Region touched(const Program& program, const Statement& statement, const Access& access, const Tensor& tensor,
+               bool clips) {
+  Region region = whole(tensor);
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const Index& index = access.indices[dim];
+    if (index.element_of) {
+      continue;
+    }
+    const auto exact = values_of(program, statement, index.affine);
+    const IndexSet set =
+        divided(exact ? *exact : IndexSet{*range_of(program, statement, index.affine)}, index.divisor);
+    region[dim] = clips ? clipped(set, tensor.dims[dim]) : set;
   }
   return region;
 }

@@ -14,22 +14,17 @@ namespace yoke::program {
 // Ascending intervals that neither overlap nor touch.
 using IndexSet = std::vector<Interval>;
 
-// The exact set of values of the index; empty if it consists of too many intervals.
-std::optional<IndexSet> values_of(const Program& program, const Statement& statement, const Affine& affine);
-
 // The limit of an index's magnitude, so that sums and differences of two indices fit in i64.
 inline constexpr std::int64_t kMaxIndex = std::int64_t{1} << 61;
-
-// The quotients of the values that the divisor divides.
-IndexSet divided(const IndexSet& set, std::int64_t divisor);
-
-// The part of `set` inside [0, dim).
-IndexSet clipped(const IndexSet& set, std::uint64_t dim);
 
 // A product of one set per dimension.
 using Region = std::vector<IndexSet>;
 
 Region whole(const Tensor& tensor);
+
+// A superset of the elements of `tensor` that the access may touch; if not `clips`, also of those out of range.
+Region touched(const Program& program, const Statement& statement, const Access& access, const Tensor& tensor,
+               bool clips = true);
 
 // The elements of one tensor that have been written: a union of regions.
 class Coverage {

@@ -94,9 +94,7 @@ void Verifier::run() {
 void Verifier::names() {
   std::set<std::string_view> seen;
   const auto check = [&](const std::string& name, Location at, bool is_unique) {
-    if (const std::string fault = name_fault(name); !fault.empty()) {
-      fail(at, fault);
-    }
+    fail_if(at, name_fault(name));
     if (is_unique && !seen.insert(name).second) {
       fail(at, "the name " + quoted(name) + " is declared twice");
     }
@@ -176,9 +174,7 @@ void Verifier::loops() const {
   std::set<std::string_view> seen;
   WideSize iterations = 1;
   for (const Loop& loop : statement.loops) {
-    if (const std::string fault = name_fault(loop.name); !fault.empty()) {
-      fail(statement.at, fault);
-    }
+    fail_if(statement.at, name_fault(loop.name));
     if (!seen.insert(loop.name).second) {
       fail(statement.at, "loop " + quoted(loop.name) + " is declared twice");
     }
@@ -214,12 +210,7 @@ void Verifier::order_of_loops() const {
       next += !term.is_symbol && term.id == next ? 1 : 0;
     }
   };
-  for (const Index& index : statement.target.indices) {
-    visit(index.affine);
-    for (const Affine& element : index.element_indices) {
-      visit(element);
-    }
-  }
+  visit_affines(statement.target, visit);
   if (statement.reduce.has_value() == statement.reduce_loops.empty()) {
     fail(statement.at, "reduction loops without a reduction, or a reduction without loops");
   }

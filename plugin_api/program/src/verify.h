@@ -44,6 +44,12 @@ class Verifier {
   void leaf(const Expr& expr, bool guarded) const;
   void literal(const Expr& expr, Type type, const Literal& literal) const;
   [[noreturn]] void fail(Location at, const std::string& reason) const;
+  // Fails unless `fault` is empty.
+  void fail_if(Location at, const std::string& fault) const {
+    if (!fault.empty()) {
+      fail(at, fault);
+    }
+  }
 
   // verify_access.cpp: bounds, overlapping writes, uninitialized reads.
   void shape_of(const Access& access, Location at) const;
@@ -56,8 +62,6 @@ class Verifier {
   void reads_are_written(const Expr& expr);
   void access_is_written(const Access& access, Location at);
   void elements_are_written(const Access& access, Location at);
-  Region region_of(const Access& access) const;
-  IndexSet set_of(const Index& index, std::uint64_t dim) const;
   void own_target(const Expr& expr) const;
   bool is_apart(const Access& access) const;
   bool scatters() const;

@@ -14,9 +14,7 @@ void Verifier::shape_of(const Access& access, Location at) const {
   if (access.tensor >= program_.tensors.size()) {
     fail(at, "an access refers to tensor number " + std::to_string(access.tensor) + ", which does not exist");
   }
-  if (const std::string fault = rank_fault(tensor_of(access), access.indices.size()); !fault.empty()) {
-    fail(at, fault);
-  }
+  fail_if(at, rank_fault(tensor_of(access), access.indices.size()));
   for (const Index& index : access.indices) {
     if (!index.element_of) {
       if (!index.element_indices.empty()) {
@@ -33,16 +31,11 @@ void Verifier::shape_of(const Access& access, Location at) const {
                    ", which does not exist, or has an affine part");
     }
     const Tensor& tensor = program_.tensors[*index.element_of];
-    if (const std::string fault = rank_fault(tensor, index.element_indices.size()); !fault.empty()) {
-      fail(at, fault);
-    }
     if (!is_integer(tensor.type)) {
       fail(at, "'" + tensor.name + "' cannot be used as index: its type is " +
                    std::string(type_name(tensor.type)) + ", not an integer type");
     }
-    for (const Affine& element : index.element_indices) {
-      shape_of(element, at);
-    }
+    shape_of(access_of(index), at);
   }
 }
 
@@ -227,34 +220,10 @@ void Verifier::elements_are_written(const Access& access, Location at) {
       continue;
     }
     const Tensor& tensor = program_.tensors[*index.element_of];
-    Region region;
-    for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-      region.push_back(set_of({index.element_indices[i], {}, {}}, tensor.dims[i]));
-    }
-    if (!written_[*index.element_of].covers(region)) {
+    if (!written_[*index.element_of].covers(touched(program_, *statement_, access_of(index), tensor))) {
       fail(at, "reads elements of '" + tensor.name + "' that no statement has written");
     }
   }
-}
-
-// A superset of the elements that the access may touch.
-Region Verifier::region_of(const Access& access) const {
-  const Tensor& tensor = tensor_of(access);
-  Region region = whole(tensor);
-  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-    if (!access.indices[dim].element_of) {
-      region[dim] = set_of(access.indices[dim], tensor.dims[dim]);
-    }
-  }
-  return region;
-}
-
-IndexSet Verifier::set_of(const Index& index, std::uint64_t dim) const {
-  auto set = values_of(program_, *statement_, index.affine);
-  if (!set) {
-    set = IndexSet{*range_of(program_, *statement_, index.affine)};
-  }
-  return clipped(divided(*set, index.divisor), dim);
 }
 
 void Verifier::write() {

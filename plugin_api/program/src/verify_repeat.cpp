@@ -138,20 +138,7 @@ class Rounds {
 
   Region read_region(std::int64_t value, bool clips) {
     fix(value);
-    Region region = whole(tensor_);
-    for (std::size_t dim = 0; dim < access_.indices.size(); ++dim) {
-      const Index& index = access_.indices[dim];
-      if (index.element_of) {
-        continue;
-      }
-      auto set = values_of(fixed_, reader_, index.affine);
-      if (!set) {
-        set = IndexSet{*range_of(fixed_, reader_, index.affine)};
-      }
-      *set = divided(*set, index.divisor);
-      region[dim] = clips ? clipped(*set, tensor_.dims[dim]) : *set;
-    }
-    return region;
+    return touched(fixed_, reader_, access_, tensor_, clips);
   }
 
   void fix(std::int64_t value) {
@@ -229,7 +216,7 @@ void Verifier::block(const Block& block) {
 
 bool Verifier::is_written(const Access& access) const {
   const Coverage& written = written_[access.tensor];
-  if (written.covers(region_of(access))) {
+  if (written.covers(touched(program_, *statement_, access, tensor_of(access)))) {
     return true;
   }
   const auto writers = moving_writers_.find(access.tensor);
