@@ -276,35 +276,36 @@ class Executor {
   std::vector<void*> data_;                       // per tensor
 };
 
+[[noreturn]] void refuse(const Program& program, const std::string& reason) {
+  throw std::invalid_argument("program '" + program.name + "': " + reason);
+}
+
+void check_count(const Program& program, std::size_t count, std::size_t expected, const char* noun) {
+  if (count != expected) {
+    refuse(program, "expects " + counted(expected, noun) + ", got " + std::to_string(count));
+  }
+}
+
 void check_symbol(const Program& program, std::size_t number, std::int64_t value) {
   const Symbol& symbol = program.symbols[number];
   const auto beyond = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
   if (value < symbol.low || value >= symbol.high || beyond % static_cast<std::uint64_t>(symbol.step) != 0) {
-    throw std::invalid_argument("program '" + program.name + "': symbol '" + symbol.name + "' is " +
-                                std::to_string(value) + "; its declared range is " +
-                                std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
-                                std::to_string(symbol.step));
+    refuse(program, "symbol '" + symbol.name + "' is " + std::to_string(value) + "; its declared range is " +
+                        std::to_string(symbol.low) + ".." + std::to_string(symbol.high) + " step " +
+                        std::to_string(symbol.step));
   }
 }
 
 void check_call(const Program& program, std::span<void* const> arguments,
                 std::span<const std::int64_t> symbol_values) {
-  const auto wrong = [&](const std::string& reason) {
-    throw std::invalid_argument("program '" + program.name + "': " + reason);
-  };
   const std::vector<std::uint32_t> declared = program.arguments();
-  if (arguments.size() != declared.size()) {
-    wrong("expects " + counted(declared.size(), "argument") + ", got " + std::to_string(arguments.size()));
-  }
+  check_count(program, arguments.size(), declared.size(), "argument");
   for (std::size_t i = 0; i < declared.size(); ++i) {
     if (arguments[i] == nullptr) {
-      wrong("argument '" + program.tensors[declared[i]].name + "' is null");
+      refuse(program, "argument '" + program.tensors[declared[i]].name + "' is null");
     }
   }
-  if (symbol_values.size() != program.launch_symbol_count()) {
-    wrong("expects " + counted(program.launch_symbol_count(), "symbol value") + ", got " +
-          std::to_string(symbol_values.size()));
-  }
+  check_count(program, symbol_values.size(), program.launch_symbol_count(), "symbol value");
   for (std::size_t i = 0; i < symbol_values.size(); ++i) {
     check_symbol(program, i, symbol_values[i]);
   }
@@ -332,20 +333,12 @@ void execute(const Program& program, std::span<void* const> arguments,
 
 void execute(const Program& program, std::size_t statement, std::span<void* const> tensors,
              std::span<const std::int64_t> symbols) {
-  const auto wrong = [&](const std::string& reason) {
-    throw std::invalid_argument("program '" + program.name + "': " + reason);
-  };
   if (statement >= program.statements.size()) {
-    wrong("statement " + std::to_string(statement) + " does not exist; there are " +
-          counted(program.statements.size(), "statement"));
+    refuse(program, "statement " + std::to_string(statement) + " does not exist; there are " +
+                        counted(program.statements.size(), "statement"));
   }
-  if (tensors.size() != program.tensors.size()) {
-    wrong("expects " + counted(program.tensors.size(), "tensor") + ", got " + std::to_string(tensors.size()));
-  }
-  if (symbols.size() != program.symbols.size()) {
-    wrong("expects " + counted(program.symbols.size(), "symbol value") + ", got " +
-          std::to_string(symbols.size()));
-  }
+  check_count(program, tensors.size(), program.tensors.size(), "tensor");
+  check_count(program, symbols.size(), program.symbols.size(), "symbol value");
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     // A repeat variable has a value only in its block.
     if (i < program.launch_symbol_count() ||
@@ -355,7 +348,7 @@ void execute(const Program& program, std::size_t statement, std::span<void* cons
   }
   const auto check_tensor = [&](std::uint32_t number) {
     if (tensors[number] == nullptr) {
-      wrong("tensor '" + program.tensors[number].name + "' is null");
+      refuse(program, "tensor '" + program.tensors[number].name + "' is null");
     }
   };
   check_tensor(program.statements[statement].target.tensor);

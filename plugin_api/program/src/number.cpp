@@ -115,32 +115,6 @@ double round_to_type(Type type, double value) {
   return static_cast<double>(single);
 }
 
-std::int64_t lowest_integer(Type type) {
-  switch (type) {
-    case Type::kI64:
-      return std::numeric_limits<std::int64_t>::min();
-    case Type::kI32:
-      return std::numeric_limits<std::int32_t>::min();
-    default:
-      return 0;
-  }
-}
-
-std::int64_t highest_integer(Type type) {
-  switch (type) {
-    case Type::kI64:
-      return std::numeric_limits<std::int64_t>::max();
-    case Type::kI32:
-      return std::numeric_limits<std::int32_t>::max();
-    case Type::kU32:
-      return std::numeric_limits<std::uint32_t>::max();
-    case Type::kU8:
-      return std::numeric_limits<std::uint8_t>::max();
-    default:
-      return 1;
-  }
-}
-
 std::int64_t float_to_integer(Type type, double value) {
   if (type == Type::kBool) {
     return value != 0 ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <utility>
@@ -16,24 +17,35 @@ namespace yoke::program {
 namespace {
 
 struct TypeRow {
-  Type type;
   std::string_view name;
   std::uint64_t byte_size;
+  std::int64_t low = 0;  // the range of an integer type
+  std::int64_t high = 1;
 };
 
-constexpr TypeRow kTypes[] = {
-    {Type::kF64, "f64", 8},   {Type::kF32, "f32", 4}, {Type::kF16, "f16", 2},
-    {Type::kBF16, "bf16", 2}, {Type::kI64, "i64", 8}, {Type::kI32, "i32", 4},
-    {Type::kU32, "u32", 4},   {Type::kU8, "u8", 1},   {Type::kBool, "bool", 1},
-};
+template <class T>
+constexpr TypeRow integer_row(std::string_view name) {
+  return {name, sizeof(T), std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+}
+
+// In the order of Type, whose first number is 1.
+constexpr TypeRow kTypes[] = {{"f64", 8},
+                              {"f32", 4},
+                              {"f16", 2},
+                              {"bf16", 2},
+                              integer_row<std::int64_t>("i64"),
+                              integer_row<std::int32_t>("i32"),
+                              integer_row<std::uint32_t>("u32"),
+                              integer_row<std::uint8_t>("u8"),
+                              {"bool", 1}};
+static_assert(std::size(kTypes) == static_cast<std::size_t>(Type::kBool));
 
 const TypeRow& type_row(Type type) {
-  for (const TypeRow& row : kTypes) {
-    if (row.type == type) {
-      return row;
-    }
+  const auto number = static_cast<std::size_t>(type) - 1;
+  if (number >= std::size(kTypes)) {
+    throw std::invalid_argument("unknown element type " + std::to_string(static_cast<std::int32_t>(type)));
   }
-  throw std::invalid_argument("unknown element type " + std::to_string(static_cast<std::int32_t>(type)));
+  return kTypes[number];
 }
 
 // Indexed by Op.
@@ -74,12 +86,16 @@ std::string_view type_name(Type type) {
 }
 
 std::optional<Type> type_by_name(std::string_view name) {
-  for (const TypeRow& row : kTypes) {
-    if (row.name == name) {
-      return row.type;
-    }
-  }
-  return std::nullopt;
+  const auto place = find(std::span(kTypes), name);
+  return place ? std::optional(static_cast<Type>(*place + 1)) : std::nullopt;
+}
+
+std::int64_t lowest_integer(Type type) {
+  return type_row(type).low;
+}
+
+std::int64_t highest_integer(Type type) {
+  return type_row(type).high;
 }
 
 bool is_float(Type type) {
@@ -193,22 +209,13 @@ Expr Expr::guard(Expr value, Literal otherwise) {
 }
 
 Expr Expr::make(Op op, std::vector<Expr> args) {
-  Expr expr;
-  expr.op = op;
-  switch (op_info(op).result) {
-    case Result::kBool:
-      expr.type = Type::kBool;
-      break;
-    case Result::kU32:
-      expr.type = Type::kU32;
-      break;
-    case Result::kSame: {
-      const std::size_t first = op == Op::kSelect ? 1 : 0;
-      expr.type = args.size() > first ? args[first].type : Type::kF32;
-    }
-  }
-  expr.args = std::move(args);
-  return expr;
+  const Result result = op_info(op).result;
+  const std::size_t first = op == Op::kSelect ? 1 : 0;
+  const Type type = result == Result::kBool  ? Type::kBool
+                    : result == Result::kU32 ? Type::kU32
+                    : args.size() > first    ? args[first].type
+                                             : Type::kF32;
+  return {.op = op, .type = type, .args = std::move(args)};
 }
 
 bool same(Type type, const Literal& a, const Literal& b) {

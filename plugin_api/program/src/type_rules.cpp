@@ -83,15 +83,8 @@ std::optional<Type> result_type(Op op, std::span<const Type> args, std::string& 
       return std::nullopt;
     }
   }
-  switch (op_info(op).result) {
-    case Result::kBool:
-      return Type::kBool;
-    case Result::kU32:
-      return Type::kU32;
-    case Result::kSame:
-      return args[shared.first];
-  }
-  return std::nullopt;
+  const Result result = op_info(op).result;
+  return result == Result::kBool ? Type::kBool : result == Result::kU32 ? Type::kU32 : args[shared.first];
 }
 
 std::string name_fault(std::string_view name) {
