@@ -43,9 +43,9 @@ KernelBuilder::Value KernelBuilder::expand(Value value, std::uint8_t mask) {
   return known->second;
 }
 
-KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op,
-                                             Reg type, Reg result, Value a, const Value* b, const Value* c,
-                                             std::int64_t element_size) {
+template <class Find>
+KernelBuilder::Value KernelBuilder::map_with(const Find& find, int op, Reg type, Reg result, Value a,
+                                             const Value* b, const Value* c, std::int64_t element_size) {
   std::uint8_t mask = a.mask;
   bool invariant = a.invariant;
   for (const Value* other : {b, c}) {
@@ -75,7 +75,7 @@ KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&,
   instr.b = instr.c = instr.a;  // missing operands are never read, but must name a valid slot
   operand(b, kScalarB, instr.b);
   operand(c, kScalarC, instr.c);
-  instr.map = find(*this, op, type, scalars);
+  instr.map = find(scalars);
   known->second = fresh(result, mask, invariant, element_size);
   instr.dst = known->second.id;
   emit(instr, invariant);
@@ -83,10 +83,8 @@ KernelBuilder::Value KernelBuilder::map_with(MapFn (*find)(const KernelBuilder&,
 }
 
 KernelBuilder::Value KernelBuilder::map(MapOp op, Reg result, Value a, const Value* b, const Value* c) {
-  const auto find = [](const KernelBuilder& self, int number, Reg type, unsigned scalars) {
-    return self.table_.map(static_cast<MapOp>(number), type, scalars);
-  };
   const Reg type = op == MapOp::kSelect && b != nullptr ? b->reg : a.reg;
+  const auto find = [&](unsigned scalars) { return table_.map(op, type, scalars); };
   const std::int64_t size = op == MapOp::kNarrowF16 || op == MapOp::kNarrowBF16 ? 2 : reg_size(result);
   return map_with(find, static_cast<int>(op), type, result, a, b, c, size);
 }
@@ -95,12 +93,8 @@ KernelBuilder::Value KernelBuilder::cast_reg(Value value, Reg to, bool to_bool) 
   if (value.reg == to && !to_bool) {
     return value;
   }
-  const auto find = [](const KernelBuilder& self, int number, Reg type, unsigned) {
-    const int target = number - 1000;
-    return self.table_.cast(type, static_cast<Reg>(target & 7), target >= 8);
-  };
-  return map_with(find, 1000 + static_cast<int>(to) + (to_bool ? 8 : 0), value.reg, to, value, nullptr,
-                  nullptr, reg_size(to));
+  const auto find = [&](unsigned) { return table_.cast(value.reg, to, to_bool); };
+  return map_with(find, to_bool ? 1001 : 1000, value.reg, to, value, nullptr, nullptr, reg_size(to));
 }
 
 KernelBuilder::Value KernelBuilder::cast(Value value, Type from, Type to) {

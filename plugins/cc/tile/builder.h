@@ -54,8 +54,10 @@ class KernelBuilder {
   void emit(const Instr& instr, bool invariant);
   Value expand(Value value, std::uint8_t mask);
   Value map(MapOp op, Reg result, Value a, const Value* b = nullptr, const Value* c = nullptr);
-  Value map_with(MapFn (*find)(const KernelBuilder&, int, Reg, unsigned), int op, Reg type, Reg result,
-                 Value a, const Value* b, const Value* c, std::int64_t element_size);
+  // find(scalars) is the loop of the operation that `op` identifies.
+  template <class Find>
+  Value map_with(const Find& find, int op, Reg type, Reg result, Value a, const Value* b, const Value* c,
+                 std::int64_t element_size);
   Value cast(Value value, program::Type from, program::Type to);
   Value cast_reg(Value value, Reg to, bool to_bool = false);
   Value constant(program::Type type, const program::Literal& literal);
