@@ -101,6 +101,16 @@ TEST(Access, VisitorsIncludeIndexTensors) {
   EXPECT_EQ(affines, 6);
 }
 
+TEST(Access, NamesFindSymbolsTensorsAndLoops) {
+  const Program program = program_with("  repeat t in 0..2 {\n    a[i] += sum[j:6] x[row + 4, j]\n  }");
+
+  EXPECT_EQ(program.find_tensor("a"), 2U);
+  EXPECT_EQ(program.find_symbol("row"), 0U);
+  EXPECT_EQ(program.find_symbol("t"), std::nullopt);  // not given at launch
+  EXPECT_EQ(program.statements[0].find_loop("j"), 1U);
+  EXPECT_EQ(program.statements[0].find_loop("row"), std::nullopt);
+}
+
 TEST(Access, AnElementAsAnAccessAndBackIsTheSameIndex) {
   const Program program = program_with("  y[k[i, 1], j] += x[i, j]");
   const Index& index = program.statements[0].target.indices[0];
