@@ -28,8 +28,9 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
          works_in_place(in_place) && !graph.is_touched(to, first + 1, j);
 }
 
-// Statement j with the value of producer i in place of its temporary; nothing if that costs more.
-std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost cost, bool is_only_reader) {
+// Statement j with the value of producer i in place of its temporary; nothing if that costs more. `is_once`:
+// the readers together compute each element at most once.
+std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost cost, bool is_once) {
   std::optional<Substitution> result = substitution(graph, i, j);
   if (!result) {
     return std::nullopt;
@@ -41,12 +42,25 @@ std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost c
                        : contraction          ? cost == Cost::kCopy || cost == Cost::kMoved
                        : cost == Cost::kWork  ? !repeats
                        : cost == Cost::kLight ? result->each_once
-                       : cost == Cost::kMoved ? !repeats && is_only_reader
+                       : cost == Cost::kMoved ? !repeats && is_once
                                               : true;
   if (!allowed || (contraction && !stays_contraction(graph.at(j), result->statement))) {
     return std::nullopt;
   }
   return std::move(result->statement);
+}
+
+// Whether the readers copy parts of producer i's value that together have no more elements than it.
+bool copy_parts(const Graph& graph, Place i, const Places& readers) {
+  std::uint64_t copied = 0;
+  for (const Place j : readers) {
+    const Statement& reader = graph.at(j);
+    if (reader.value.op != Op::kRead || !is_elementwise(graph.program(), reader)) {
+      return false;
+    }
+    copied += graph.target_of(j).element_count();
+  }
+  return copied <= graph.target_of(i).element_count();
 }
 
 bool fuse_producer(Graph& graph, Place i) {
@@ -55,13 +69,14 @@ bool fuse_producer(Graph& graph, Place i) {
   }
   const Cost cost = cost_of(graph.program(), graph.at(i));
   const Places& readers = graph.readers(graph.at(i).target.tensor);
-  if (readers.empty() || (readers.size() > 1 && (cost == Cost::kCheap || cost == Cost::kWork)) ||
-      (readers.size() > 1 && cost == Cost::kLight && !inputs_live_until(graph, i, readers.back()))) {
+  const bool is_once = readers.size() == 1 || copy_parts(graph, i, readers);
+  if (readers.empty() || (!is_once && (cost == Cost::kCheap || cost == Cost::kWork)) ||
+      (!is_once && cost == Cost::kLight && !inputs_live_until(graph, i, readers.back()))) {
     return false;
   }
   std::vector<std::pair<Place, Statement>> fused;
   for (const Place j : readers) {
-    std::optional<Statement> statement = fused_into(graph, i, j, cost, readers.size() == 1);
+    std::optional<Statement> statement = fused_into(graph, i, j, cost, is_once);
     if (statement) {
       fused.emplace_back(j, std::move(*statement));
     } else if (cost != Cost::kFree) {

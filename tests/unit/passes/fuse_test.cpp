@@ -47,6 +47,15 @@ TEST(Fuse, CopyIsSubstitutedInSeveralConsumers) {
                "symbol row in 0..96 step 4");
 }
 
+TEST(Fuse, CopiesOfPartsComputeTheParts) {
+  const std::string header = "arg x : f32[8] in; arg a : f32[4] out; arg b : f32[4] out";
+  expect_turns(fuse, header, "temp t : f32[8]; t[i] = exp(x[i]); a[i] = t[i]; b[i] = t[i + 4]",
+               "a[i] = exp(x[i]); b[i] = exp(x[i + 4])");
+  // Together they are larger than the whole.
+  expect_keeps(fuse, header + "; arg c : f32[1] out",
+               "temp t : f32[8]; t[i] = exp(x[i]); a[i] = t[i]; b[i] = t[i + 4]; c[i] = t[i + 7]");
+}
+
 TEST(Fuse, ConstantsAndScalarsAreSubstitutedExceptInContractions) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg lr : f64[] in; arg y : f32[4, 8] out; arg z : f32[4] out",
                "temp one : f32[8]; temp rate : f32[4]; one[j] = 1.0; rate[i] = -f32(lr[]); "

@@ -8,13 +8,9 @@
 namespace yoke::detail::lowering {
 namespace {
 
-// Operations in one statement, far below the format's limit on the depth of expressions.
-constexpr int kLongestExpression = 40;
-
 class Planner {
  public:
-  explicit Planner(Graph& graph)
-      : graph_(graph), is_narrowed_(graph.values.size(), true), depth_(graph.values.size(), 0) {}
+  explicit Planner(Graph& graph) : graph_(graph) {}
 
   void run(const std::vector<Id>& roots) {
     for (Value& value : graph_.values) {
@@ -37,17 +33,13 @@ class Planner {
       }
     }
     for (auto id = static_cast<Id>(graph_.values.size()); id-- > 0;) {
-      narrow(id);
       require_operands(value(id));
     }
   }
 
  private:
   Value& value(Id id) { return graph_.values[id]; }
-  void require(Id id) {
-    value(id).storage = true;
-    is_narrowed_[id] = false;
-  }
+  void require(Id id) { value(id).storage = true; }
 
   // Constants and index arithmetic.
   static bool is_inlined(const Node& node) {
@@ -67,11 +59,7 @@ class Planner {
     }
   }
 
-  // A value that is the same in all rounds of a loop must be computed before the loop, and a value of a
-  // composite in its hint.
-  static bool are_together(const Value& a, const Value& b) { return a.loop == b.loop && a.group == b.group; }
-
-  // Of a map of which only a part is used, the part gets memory instead.
+  // Of a map of which only a part is used, the passes compute only this part if it has memory.
   bool narrows(const Value& part) {
     if (part.node->kind != Kind::kView || part.node->is_filled ||
         element_count(part.dims()) >= element_count(value(part.args[0]).dims())) {
@@ -81,21 +69,10 @@ class Planner {
     while (is_inlined(*value(base).node) && !value(base).args.empty()) {
       base = value(base).args[0];
     }
-    return value(base).node->kind == Kind::kMap && are_together(value(base), part);
-  }
-
-  // Precondition: all users of the value are done.
-  void narrow(Id id) {
-    Value& own = value(id);
-    const bool narrowed = is_narrowed_[id] && depth_[id] > 0 && depth_[id] < kLongestExpression;
-    if (narrowed && own.node->kind == Kind::kMap) {
-      own.storage = false;
-    }
-    for (const Id arg : own.args) {
-      is_narrowed_[arg] =
-          is_narrowed_[arg] && are_together(value(arg), own) && (own.storage ? narrows(own) : narrowed);
-      depth_[arg] = std::max(depth_[arg], own.storage ? 1 : depth_[id] + 1);
-    }
+    // A value that is the same in all rounds of a loop must be computed before the loop, and a value of a
+    // composite in its hint.
+    return value(base).node->kind == Kind::kMap && value(base).loop == part.loop &&
+           value(base).group == part.group;
   }
 
   void require_operands(const Value& own) {
@@ -166,8 +143,6 @@ class Planner {
   }
 
   Graph& graph_;
-  std::vector<bool> is_narrowed_;  // whether all users so far need only a part
-  std::vector<int> depth_;         // the most operations above the value in a statement; 0: it has no users
 };
 
 }  // namespace
