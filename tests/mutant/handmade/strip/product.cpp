@@ -75,7 +75,7 @@ class Product final : public Kernel {
     for (const std::uint32_t loop : roles_.outer) {
       count *= loops_[loop].extent;
     }
-    const T* packed = nullptr;  // what the panels of b were packed from
+    Packed packed;
     for (std::uint64_t number = 0; number < count; ++number) {
       set_counters(loops_, roles_.outer, number, frame.counters);
       run_one(frame, packed);
@@ -88,8 +88,14 @@ class Product final : public Kernel {
     std::uint64_t columns;
     std::uint64_t depth;
   };
+  // What the panels of b were packed from. Blocks of different sizes may start at the same element.
+  struct Packed {
+    const T* block = nullptr;
+    std::uint64_t columns = 0;
+    std::uint64_t depth = 0;
+  };
 
-  void run_one(const Frame& frame, const T*& packed) const {
+  void run_one(const Frame& frame, Packed& packed) const {
     const auto* const a = static_cast<const T*>(a_.address(frame));
     const auto* const b = static_cast<const T*>(b_.address(frame));
     auto* const c = static_cast<T*>(c_.address(frame));
@@ -102,9 +108,9 @@ class Product final : public Kernel {
       for (std::uint64_t k0 = 0; k0 < k; k0 += kDepth) {
         Size size{0, std::min(kColumns, n - n0), std::min(kDepth, k - k0)};
         const T* const b_block = b + distance(n0, b_.stride(roles_.n)) + distance(k0, b_depth_);
-        if (!is_packed(packed, b_block, n, k)) {
+        if (!is_packed(packed, {b_block, size.columns, size.depth}, n, k)) {
           pack(b_block, b_.stride(roles_.n), b_depth_, size.columns, size.depth, kTileColumns, b_panels);
-          packed = b_block;
+          packed = {b_block, size.columns, size.depth};
         }
         for (std::uint64_t m0 = 0; m0 < m; m0 += kRows) {
           size.rows = std::min(kRows, m - m0);
@@ -120,12 +126,12 @@ class Product final : public Kernel {
     }
   }
 
-  bool is_packed(const T* packed, const T* block, std::uint64_t n, std::uint64_t k) const {
-    if (bug("packed_batch") && packed != nullptr && !roles_.outer.empty() && n <= kColumns && k <= kDepth &&
-        b_.stride(roles_.outer[0]) == 0) {
+  bool is_packed(const Packed& packed, const Packed& wanted, std::uint64_t n, std::uint64_t k) const {
+    if (bug("packed_batch") && packed.block != nullptr && !roles_.outer.empty() && n <= kColumns &&
+        k <= kDepth && b_.stride(roles_.outer[0]) == 0) {
       return true;
     }
-    return packed == block;
+    return packed.block == wanted.block && packed.columns == wanted.columns && packed.depth == wanted.depth;
   }
 
   static std::int64_t distance(std::uint64_t count, std::int64_t stride) {
