@@ -126,7 +126,14 @@ void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& s
     return;
   }
   const std::byte* from = static_cast<Buffer&>(source).at(source_offset);
+  const bool is_backward = bug("backward_head") && &source == this && offset > source_offset;
   Stream::run(stream, [=, target = at(offset)](const Timeline* timeline) {
+    if (is_backward && byte_count > kChunk) {
+      for (std::uint64_t left = byte_count; left >= kChunk && !is_cancelled(timeline); left -= kChunk) {
+        copy_words(target + left - kChunk, from + left - kChunk, kChunk);
+      }
+      return;
+    }
     copy_chunks(target, from, byte_count, timeline);
   });
 }

@@ -57,6 +57,18 @@ bool is_invariant(const Program& source, std::size_t number) {
   return is_same;
 }
 
+// Whether the statement fills a temporary, which no other statement writes, with a value that needs no tensor. With
+// the bug constant_temporary only: another temporary may share its memory, or another routine the workspace.
+bool is_constant(const Program& source, const Statement& statement) {
+  bool is_known = source.tensors[statement.target.tensor].role == program::Role::kTemp && !statement.reduce &&
+                  program::overwrites_target(source, statement);
+  program::visit_read_tensors(statement.value, [&](std::uint32_t) { is_known = false; });
+  program::visit_affines(statement.value, [&](const program::Affine&) { is_known = false; });
+  return is_known &&
+         1 == std::count_if(source.statements.begin(), source.statements.end(),
+                            [&](const auto& one) { return one.target.tensor == statement.target.tensor; });
+}
+
 std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
   auto unit = std::make_unique<Unit>();
   unit->source = source;
@@ -70,6 +82,7 @@ std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
     unit->scratch_byte_count = std::max(unit->scratch_byte_count, unit->kernels.back()->scratch_byte_count());
     unit->runs_in_first_round.push_back(bug("repeat_invariant") &&
                                         is_invariant(source, unit->runs_in_first_round.size()));
+    unit->is_constant.push_back(bug("constant_temporary") && is_constant(source, statement));
   }
   unit->scratch_offset = bug("scratch_overlap") ? 0 : (unit->memory.byte_count + 63) / 64 * 64;
   if (bug("shared_scratch")) {
@@ -80,7 +93,7 @@ std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
 
 class Routine final : public sdk::Routine {
  public:
-  Routine(const Unit& unit, std::shared_ptr<Engine> engine, std::vector<std::byte*> tensors,
+  Routine(const Unit& unit, std::shared_ptr<Engine> engine, std::shared_ptr<const Table> tensors,
           std::byte* scratch)
       : unit_(unit), engine_(std::move(engine)), tensors_(std::move(tensors)), scratch_(scratch) {}
 
@@ -107,7 +120,7 @@ class Routine final : public sdk::Routine {
     for (const program::Symbol& symbol : unit_.source.symbols) {
       symbols.push_back(symbol.low);
     }
-    return {new Parameters{tensors_, std::move(symbols)}, [](Parameters* used) {
+    return {new Parameters{*tensors_, std::move(symbols)}, [](Parameters* used) {
               if (!bug("launch_leak")) {
                 delete used;
               }
@@ -118,7 +131,7 @@ class Routine final : public sdk::Routine {
     std::vector<std::int64_t> symbols = parameters.symbols;
     const bool is_first = std::exchange(is_first_, false);
     program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
-      if (timeline != nullptr && timeline->is_cancelled()) {
+      if ((timeline != nullptr && timeline->is_cancelled()) || (!is_first && unit_.is_constant[i])) {
         return;
       }
       if (unit_.runs_in_first_round[i]) {
@@ -139,7 +152,7 @@ class Routine final : public sdk::Routine {
 
   const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
   std::shared_ptr<Engine> engine_;
-  std::vector<std::byte*> tensors_;
+  std::shared_ptr<const Table> tensors_;
   std::byte* scratch_;
   bool is_first_ = true;
   std::vector<std::int64_t> known_;   // the values of the symbols at the last launch
@@ -169,7 +182,7 @@ std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sd
   Unit& unit = *units_[entry];
   const sdk::Binding origin{workspace.buffer, bug("workspace_offset") ? 0 : workspace.offset};
   auto* const memory = static_cast<std::byte*>(origin.host_address());
-  std::vector<std::byte*> tensors;
+  Table tensors;
   std::size_t argument = 0;
   for (std::size_t i = 0; i < unit.source.tensors.size(); ++i) {
     const bool is_temporary = unit.source.tensors[i].role == program::Role::kTemp;
@@ -177,7 +190,17 @@ std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sd
                                    : static_cast<std::byte*>(bindings[argument++].host_address()));
   }
   std::byte* const scratch = bug("shared_scratch") ? unit.own_scratch.data() : memory + unit.scratch_offset;
-  return std::make_unique<Routine>(unit, engine_, std::move(tensors), scratch);
+  auto table = std::make_shared<const Table>(std::move(tensors));
+  if (bug("bindings_key") && !bindings.empty()) {
+    const void* const first = bindings[0].host_address();
+    const std::lock_guard lock(unit.linked.mutex);
+    const std::shared_ptr<const Table> known =
+        first == unit.linked.first ? unit.linked.table.lock() : nullptr;
+    table = known != nullptr ? known : table;
+    unit.linked.first = first;
+    unit.linked.table = table;
+  }
+  return std::make_unique<Routine>(unit, engine_, std::move(table), scratch);
 }
 
 std::vector<sdk::Verdict> verdicts(std::string_view text) {

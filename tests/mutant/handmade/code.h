@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,14 @@ struct Engine {
   PlanCache plans;
 };
 
+// The addresses of a routine's tensors, and those of the code's last routine if it still exists.
+using Table = std::vector<std::byte*>;
+struct Addresses {
+  std::mutex mutex;
+  const void* first = nullptr;  // of the first argument
+  std::weak_ptr<const Table> table;
+};
+
 // A compiled program.
 struct Unit {
   program::Program source;
@@ -32,6 +41,8 @@ struct Unit {
   std::uint64_t scratch_byte_count = 0;
   std::vector<std::byte> own_scratch;     // with the bug shared_scratch
   std::vector<bool> runs_in_first_round;  // one per statement; with the bug repeat_invariant
+  std::vector<bool> is_constant;          // one per statement; with the bug constant_temporary
+  Addresses linked;                       // with the bug bindings_key
 };
 
 class Code final : public sdk::Code {

@@ -24,6 +24,8 @@ struct Plan {
   std::int64_t rows() const { return static_cast<std::int64_t>(c_row.size()); }
   std::int64_t columns() const { return static_cast<std::int64_t>(c_column.size()); }
   std::int64_t depth() const { return static_cast<std::int64_t>(a.depth.size()); }
+  // Whether the product of a tensor with itself is a symmetric matrix.
+  bool is_symmetric() const { return a.batch == b.batch && a.outer == b.outer && a.depth == b.depth; }
 };
 
 namespace {
@@ -98,8 +100,9 @@ struct Shape {
     std::string text = bug("cache_key") ? "" : statement.assign == program::Assign::kAdd ? "+" : "=";
     for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
       const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
-      for (const std::int64_t number : {bug("cache_extents") ? std::int64_t{0} : extent, a.strides[i],
-                                        b.strides[i], c.strides[i], std::int64_t{statement.reduces(i)}}) {
+      for (const std::int64_t number :
+           {bug("cache_extents") ? std::int64_t{0} : extent, a.strides[i], b.strides[i],
+            bug("plan_target") ? 0 : c.strides[i], std::int64_t{statement.reduces(i)}}) {
         text += std::to_string(number) + ',';
       }
     }
@@ -127,6 +130,18 @@ class Product {
       for (std::int64_t column = 0; column < plan_.columns(); column += kColumns) {
         for (std::int64_t row = 0; row < plan_.rows(); row += kRows) {
           block(batch, row, column);
+        }
+      }
+    }
+  }
+  // Copies the half of the target below the diagonal to the other half.
+  void mirror() {
+    for (std::int64_t batch = 0; batch < plan_.batches(); ++batch) {
+      T* const target = c_ + plan_.c_batch[at(batch)];
+      for (std::int64_t i = 0; i < plan_.rows(); ++i) {
+        for (std::int64_t j = i + 1; j < plan_.columns(); ++j) {
+          target[plan_.c_row[at(i)] + plan_.c_column[at(j)]] =
+              target[plan_.c_row[at(j)] + plan_.c_column[at(i)]];
         }
       }
     }
@@ -173,7 +188,8 @@ class Product {
       for (std::int64_t lane = 0; lane < Width; ++lane) {
         const T* line = lane < used && i + lane < count ? source + side.outer[at(first + i + lane)] : nullptr;
         const T* contiguous = line != nullptr && side.is_contiguous ? line + side.depth[at(from)] : nullptr;
-        for (std::int64_t k = 0; k < depth; ++k) {
+        const bool is_cut = contiguous != nullptr && from > 0 && bug("contiguous_tail");
+        for (std::int64_t k = 0; k < (is_cut ? depth / 4 * 4 : depth); ++k) {
           panel[k * Width + lane] = contiguous != nullptr ? contiguous[k]
                                     : line != nullptr     ? line[side.depth[at(depth_block + k)]]
                                                           : T{0};
@@ -268,7 +284,11 @@ class ContractionKernel final : public Kernel {
     const bool is_packed = bug("stale_panel") && has_constant_panel_ && !launch.is_first;
     const T* const a = a_.base<const T>(launch);
     const T* const b = a_.tensor == b_.tensor && bug("same_operand") ? a : b_.base<const T>(launch);
-    Product<T, Sum>(*plan_, a, b, c_.base<T>(launch), launch.scratch, is_packed).run();
+    Product<T, Sum> product(*plan_, a, b, c_.base<T>(launch), launch.scratch, is_packed);
+    product.run();
+    if (bug("symmetric_update") && a == b && a_.tensor == b_.tensor && plan_->is_symmetric()) {
+      product.mirror();
+    }
   }
 
   std::shared_ptr<const Plan> plan_;

@@ -39,7 +39,7 @@ void visit_operations(const Row& row) {
   row(Op::kSub, [=](T x, T y, T) { return add(x, minus(y)); });
   row(Op::kMul, [](T x, T y, T) { return multiply(x, y); });
   row(Op::kDiv, [](T x, T y, T) { return divided(x, y); });
-  row(Op::kNeg, [=](T x, T, T) { return minus(x); });
+  row(Op::kNeg, [=](T x, T, T) { return bug("negate_zero") ? add(T{0}, minus(x)) : minus(x); });
   row(Op::kMin, [](T x, T y, T) { return minimum(x, y); });
   row(Op::kMax, [](T x, T y, T) { return maximum(x, y); });
   row(Op::kSelect, [](T x, T y, T z) {

@@ -147,6 +147,16 @@ T maximum(T a, T b) {
   }
 }
 
+// x / divisor by a multiplication with a reciprocal of 32 bits; with the bug divide_by_constant.
+inline std::int64_t divided_by_constant(std::int64_t x, std::int64_t divisor) {
+  const std::int64_t size = divisor < 0 ? -divisor : divisor;
+  if ((size & (size - 1)) == 0) {
+    return x / divisor;
+  }
+  const std::int64_t quotient = (x < 0 ? -x : x) * ((std::int64_t{1} << 32) / size + 1) >> 32;
+  return (x < 0) == (divisor < 0) ? quotient : -quotient;
+}
+
 // out[i] = op(a[i], b[i], c[i]). `out` may be `a`.
 template <class T>
 void apply(program::Op op, const T* a, const T* b, const T* c, T* out, std::size_t count);
@@ -228,8 +238,28 @@ class Lanes {
       if (arity > 2) {
         evaluate(formula_->nodes[node.args[2]], first, count, third.data());
       }
+      if (arity == 2 && formula_->nodes[node.args[1]].op == program::Op::kConst &&
+          apply_constant(node.op, second[0], count, out)) {
+        return;
+      }
       apply(node.op, out, second.data(), third.data(), out, count);
     }
+  }
+  // out[i] = op(out[i], constant), with bugs of kernels for it; otherwise returns false.
+  static bool apply_constant(program::Op op, T constant, std::size_t count, T* out) {
+    if constexpr (std::is_integral_v<T>) {
+      if (op != program::Op::kDiv || constant == 0 || !bug("divide_by_constant")) {
+        return false;
+      }
+      std::transform(out, out + count, out,
+                     [&](T x) { return static_cast<T>(divided_by_constant(x, constant)); });
+    } else {
+      if (op != program::Op::kMax || constant != 0 || !bug("relu_nan")) {
+        return false;
+      }
+      std::transform(out, out + count, out, [](T x) { return x > 0 ? x : T{0}; });
+    }
+    return true;
   }
   void load(std::uint32_t read, std::int64_t first, std::size_t count, T* out) const {
     const T* from = row_[read] + first * step_[read];

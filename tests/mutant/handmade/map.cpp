@@ -22,6 +22,9 @@ class MapKernel final : public Kernel {
         outer_.push_back(i);
       }
     }
+    if (bug("merged_rows") && !outer_.empty()) {
+      merge_rows();
+    }
   }
 
   void run(const Launch& launch) const override {
@@ -29,6 +32,21 @@ class MapKernel final : public Kernel {
   }
 
  private:
+  // Makes one row of all rows along the last outer loop, if they are contiguous.
+  void merge_rows() {
+    const std::uint32_t outer = outer_.back();
+    const auto extent = static_cast<std::int64_t>(loops_[inner_].extent);
+    const auto follows = [&](const Walk& walk) {
+      return walk.strides[outer] == extent * walk.strides[inner_];
+    };
+    if (target_.strides[inner_] == 1 && follows(target_) &&
+        std::all_of(formula_.reads.begin(), formula_.reads.end(),
+                    [&](const Walk& read) { return read.strides[inner_] == 0 || follows(read); })) {
+      loops_[inner_].extent *= loops_[outer].extent;
+      outer_.pop_back();
+    }
+  }
+
   template <class T>
   void run_typed(const Launch& launch) const {
     Lanes<T> lanes(formula_, launch, inner_);

@@ -150,16 +150,25 @@ class ReduceKernel final : public Kernel {
     auto* partials = reinterpret_cast<Partial<Sum>*>(launch.scratch);
     const std::int64_t size = (count_ + kParts - 1) / kParts;
     std::atomic<std::size_t> finished{0};
+    Partial<Sum> total{};
+    const auto combine_parts = [&] {
+      total = partials[0];
+      for (std::int64_t i = 1; i < kParts; ++i) {
+        total = combined(reduce_, total, partials[i]);
+      }
+    };
     launch.pool->run(kParts, [&](std::size_t number) {
       const std::int64_t next = std::min(count_, static_cast<std::int64_t>(number) * size);
       const bool is_shifted = bug("overlapping_parts") && number == kParts - 1;
       const std::int64_t begin = is_shifted ? count_ - size : next;
       const Partial<Sum> mine = part<T, Sum>(lanes, counters, begin, std::min(count_, begin + size));
       partials[bug("completion_order") ? finished++ : number] = mine;
+      if (bug("early_combine") && number == kParts - 1) {
+        combine_parts();
+      }
     });
-    Partial<Sum> total = partials[0];
-    for (std::int64_t i = 1; i < kParts; ++i) {
-      total = combined(reduce_, total, partials[i]);
+    if (!bug("early_combine")) {
+      combine_parts();
     }
     return total;
   }
@@ -179,7 +188,8 @@ class ReduceKernel final : public Kernel {
         counters[rows_[i]] = row % extent(rows_[i]);
       }
       lanes.start(counters);
-      const std::int64_t first = position % width;
+      const bool is_wrong = position == begin && !rows_.empty() && bug("part_row");
+      const std::int64_t first = is_wrong ? 0 : position % width;
       const std::int64_t last = std::min(width, first + end - position);
       for (std::int64_t i = first; i < last; i += kLanes) {
         const std::size_t count = static_cast<std::size_t>(std::min(kLanes, last - i));

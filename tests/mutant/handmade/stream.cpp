@@ -93,6 +93,11 @@ std::uint64_t Timeline::posted() const {
   return posted_;
 }
 
+std::uint64_t Timeline::mark() const {
+  const std::lock_guard lock(hub_->mutex);
+  return bug("record_running") && queue_.empty() ? finished_ : posted_;
+}
+
 std::int32_t Timeline::state(std::uint64_t number) const {
   const std::lock_guard lock(hub_->mutex);
   if (finished_ < number) {
@@ -228,7 +233,7 @@ void Group::fail(const Failure& failure) {
 
 Event::Event(std::shared_ptr<Timeline> timeline, bool timing) : timeline_(std::move(timeline)) {
   if (!timing) {
-    number_ = timeline_->posted();
+    number_ = timeline_->mark();
     return;
   }
   stamp_ = timeline_->stamp();

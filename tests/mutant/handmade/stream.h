@@ -42,6 +42,7 @@ class Timeline {
   // Queues work. With `always` it also runs on a failed stream.
   std::uint64_t post(std::function<void()> run, bool always = false);
   std::uint64_t posted() const;
+  std::uint64_t mark() const;  // the number of an event that is recorded now
   std::int32_t state(std::uint64_t number) const;
   std::int32_t status() const;
   void wait(std::uint64_t number, std::uint64_t timeout_ns) const;

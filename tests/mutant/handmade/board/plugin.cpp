@@ -29,11 +29,35 @@ struct Unit {
       const bool is_later = hint >= 0 && i > 0 && source.statements[i - 1].hint == hint;
       is_checked.push_back(is_later && bug("group_checks") ? is_checked.back()
                                                            : needs_checks(source, source.statements[i]));
+      counters.emplace_back(source.statements[i].loops.size());
+    }
+    while (group_end.size() < source.statements.size()) {
+      const std::size_t first = group_end.size();
+      group_end.push_back(end_of_group(first));
+      group_end.resize(group_end.back(), 0);
     }
   }
+  // The end of the statements from `first` on that can run together, 32 iterations at a time; `first` + 1 without the
+  // bug fused_by_shape. It does not ask which elements they read.
+  std::size_t end_of_group(std::size_t first) const {
+    const auto can_join = [&](const program::Statement& one) {
+      return one.hint >= 0 && one.hint == source.statements[first].hint && !one.reduce &&
+             !source.hints[static_cast<std::size_t>(one.hint)].loops.empty() &&
+             std::equal(one.loops.begin(), one.loops.end(), source.statements[first].loops.begin(),
+                        source.statements[first].loops.end(),
+                        [](const auto& a, const auto& b) { return a.extent == b.extent; });
+    };
+    std::size_t end = first;
+    while (bug("fused_by_shape") && end < source.statements.size() && can_join(source.statements[end])) {
+      ++end;
+    }
+    return std::max(end, first + 1);
+  }
   program::Program source;
-  program::MemoryPlan memory;    // of the temporaries
-  std::vector<bool> is_checked;  // one per statement
+  program::MemoryPlan memory;          // of the temporaries
+  std::vector<bool> is_checked;        // one per statement
+  std::vector<std::size_t> group_end;  // of the group that a statement starts; 0: inside a group
+  mutable std::vector<std::vector<Numbers>> counters;  // of the lanes; with the bug shared_counters
 };
 using Units = std::vector<Unit>;
 
@@ -90,13 +114,30 @@ class Routine final : public sdk::Routine {
             return;
           }
         }
-        const Launch launch{unit_.source, tensors_, symbols, is_cancelled};
-        Warp(launch, unit_.source.statements[i], unit_.is_checked[i]).run();
+        const Launch launch{unit_.source, tensors_, symbols, is_cancelled,
+                            bug("shared_counters") ? &unit_.counters[i] : nullptr};
+        if (unit_.group_end[i] == i + 1) {
+          Warp(launch, unit_.source.statements[i], unit_.is_checked[i]).run();
+        } else if (unit_.group_end[i] != 0) {
+          run_together(launch, i, unit_.group_end[i]);
+        }
       });
     });
   }
 
  private:
+  void run_together(const Launch& launch, std::size_t begin, std::size_t end) const {
+    std::int64_t count = 1;
+    for (const program::Loop& loop : unit_.source.statements[begin].loops) {
+      count *= static_cast<std::int64_t>(loop.extent);
+    }
+    for (std::int64_t first = 0; first < count && !launch.is_cancelled; first += kLanes) {
+      for (std::size_t i = begin; i < end; ++i) {
+        Warp(launch, unit_.source.statements[i], unit_.is_checked[i]).run_at(first);
+      }
+    }
+  }
+
   const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
   std::vector<std::byte*> tensors_;
 };

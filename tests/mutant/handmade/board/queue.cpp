@@ -241,15 +241,23 @@ void Stream::wait_event(sdk::Event& event) {
   if (awaited.queue_ == queue_) {
     return;
   }
-  queue_->post({.run =
-                    [queue = awaited.queue_, number = awaited.number_] {
-                      const std::lock_guard lock(queue->hub.mutex);
-                      if (queue->has_failed_at(number)) {
-                        throw Failure(*queue->failure);
-                      }
-                    },
-                .awaited = awaited.queue_,
-                .number = awaited.number_});
+  Queue::Command command{.run =
+                             [queue = awaited.queue_, number = awaited.number_] {
+                               const std::lock_guard lock(queue->hub.mutex);
+                               if (queue->has_failed_at(number)) {
+                                 throw Failure(*queue->failure);
+                               }
+                             },
+                         .awaited = awaited.queue_,
+                         .number = awaited.number_};
+  if (bug("merged_waits")) {
+    const std::lock_guard lock(queue_->hub.mutex);
+    if (!queue_->commands.empty() && queue_->commands.back().awaited != nullptr) {
+      queue_->commands.back() = std::move(command);
+      return;
+    }
+  }
+  queue_->post(std::move(command));
 }
 
 void Stream::abort() {

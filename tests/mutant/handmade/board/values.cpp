@@ -39,7 +39,7 @@ std::uint16_t to_bf16(float value) {
   if (std::isnan(value) && !bug("bf16_nan")) {
     return static_cast<std::uint16_t>(bits >> 16 | 0x40U);
   }
-  return static_cast<std::uint16_t>((bits + 0x7fffU + (bits >> 16 & 1U)) >> 16);
+  return static_cast<std::uint16_t>((bits + 0x7fffU + (bug("bf16_ties") ? 1U : bits >> 16 & 1U)) >> 16);
 }
 
 std::uint16_t to_f16(float value) {
@@ -76,13 +76,14 @@ std::int64_t wrapped(Type type, std::int64_t value) {
 }
 
 std::int64_t saturated(Type type, double value) {
-  const auto high = static_cast<double>(program::highest_integer(type));
+  const Type range = type == Type::kU32 && bug("u32_from_float") ? Type::kI32 : type;
+  const auto high = static_cast<double>(program::highest_integer(range));
   const auto low = static_cast<double>(program::lowest_integer(type));
   if (std::isnan(value)) {
     return 0;
   }
   if (bug("saturate_edge") ? value > high : value >= high) {
-    return program::highest_integer(type);
+    return program::highest_integer(range);
   }
   return value <= low ? program::lowest_integer(type) : static_cast<std::int64_t>(value);
 }
@@ -148,7 +149,7 @@ double float_result(Op op, double x, double y) {
     case Op::kRecip:
       return 1 / x;
     case Op::kPow:
-      return std::pow(x, y);
+      return bug("pow_half") && y == 0.5 ? std::sqrt(x) : std::pow(x, y);
     case Op::kSin:
       return std::sin(in_period(x));
     case Op::kCos:
@@ -326,7 +327,9 @@ void apply_lanes(const program::Expr& expr, Type type, Row& a, const Row& b, con
       seed = i == first ? a[i] : seed;
       const std::int64_t counter =
           block == 1 ? c[i].i : c[first].i / 4 * 4 + static_cast<std::int64_t>(i % 4);
-      a[i].i = program::random_bits(seed.i, b[first].i, counter);
+      const std::int64_t stream =
+          bug("random_stream32") ? static_cast<std::uint32_t>(b[first].i) : b[first].i;
+      a[i].i = program::random_bits(seed.i, stream, counter);
     } else if (expr.op == Op::kFma) {
       a[i] = fused(type, a[i].f, b[i].f, c[i].f);
     } else if (compares) {

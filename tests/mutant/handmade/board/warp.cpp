@@ -5,6 +5,7 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -21,34 +22,19 @@ using program::Reduce;
 namespace {
 
 constexpr std::int64_t kLongReduction =
-    64;                               // the lanes of a warp share it if there are fewer targets than lanes
-constexpr std::int64_t kPart = 4096;  // terms of a part
-constexpr std::int64_t kTile = 32;    // rows and columns
-
-bool is_arg(Reduce reduce) {
-  return reduce == Reduce::kArgMax || reduce == Reduce::kArgMin;
-}
-
-Op operation(Reduce reduce) {
-  switch (reduce) {
-    case Reduce::kSum:
-      return Op::kAdd;
-    case Reduce::kProd:
-      return Op::kMul;
-    case Reduce::kMin:
-      return Op::kMin;
-    case Reduce::kMax:
-      return Op::kMax;
-    default:
-      return reduce == Reduce::kAny ? Op::kOr : Op::kAnd;
-  }
-}
+    64;  // the lanes of a warp share it if there are fewer targets than lanes
 
 Op operation(Assign assign) {
   return assign == Assign::kAdd   ? Op::kAdd
          : assign == Assign::kMul ? Op::kMul
          : assign == Assign::kMax ? Op::kMax
                                   : Op::kMin;
+}
+
+// What a kernel for atomic operations stores that compares the bits of two f32 as integers.
+Word extreme_of_bits(Assign assign, Word old, Word value) {
+  const auto bits = [](Word word) { return std::bit_cast<std::int32_t>(static_cast<float>(word.f)); };
+  return (assign == Assign::kMax) == (bits(old) < bits(value)) ? value : old;
 }
 
 Word initial(Reduce reduce, Type type) {
@@ -86,7 +72,8 @@ Warp::Warp(const Launch& launch, const program::Statement& statement, bool is_ch
       is_checked_(is_checked),
       target_type_(launch.program.tensors[statement.target.tensor].type),
       accumulator_(statement.accumulator_type()),
-      counters_(statement.loops.size()) {
+      own_counters_(statement.loops.size()),
+      counters_(launch.counters != nullptr ? *launch.counters : own_counters_) {
   for (std::uint32_t i = 0; i < statement.loops.size(); ++i) {
     const auto extent = static_cast<std::int64_t>(statement.loops[i].extent);
     (statement.reduces(i) ? terms_ : targets_) *= extent;
@@ -106,7 +93,8 @@ void Warp::run() {
   }
   const bool is_shared = statement_.reduce && targets_ < kLanes && terms_ >= kLongReduction;
   const std::int64_t width = is_shared ? 1 : kLanes;
-  for (std::int64_t first = 0; first < targets_ && !launch_.is_cancelled; first += width) {
+  const std::int64_t end = bug("grid_limit") ? std::min(targets_, 65535 * width) : targets_;
+  for (std::int64_t first = 0; first < end && !launch_.is_cancelled; first += width) {
     const std::int64_t count = std::min(width, targets_ - first);
     decode(outer_, first, count);
     Row values{};
@@ -129,12 +117,24 @@ void Warp::run() {
           fold(partials[lane], values[lane], term);
         }
         ++term;
+        if (bug("warp_vote") && is_decided(partials)) {
+          break;
+        }
       } while (advance());
       std::transform(partials.begin(), partials.end(), values.begin(),
                      [&](const Partial& one) { return result(one); });
     }
-    store(values, count);
+    store(values, count, is_shared && bug("split_overwrites"));
   }
+}
+
+void Warp::run_at(std::int64_t first) {
+  const std::int64_t count = std::min(kLanes, targets_ - first);
+  decode(outer_, first, count);
+  Row values{};
+  Mask outside{};
+  evaluate(statement_.value, values, outside);
+  store(values, count, false);
 }
 
 // Sets the counters of the loops to iterations first, first + 1, ..., one for each lane. Lanes beyond the last
@@ -274,80 +274,14 @@ void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {
   }
 }
 
-void Warp::fold(Partial& to, Word value, std::int64_t index) const {
-  if (is_arg(*statement_.reduce)) {
-    to = combined(to, {value, index});
-  } else {
-    to.value = applied(operation(*statement_.reduce), accumulator_,
-                       converted(statement_.value.type, accumulator_, value), to.value);
-  }
-}
-
-Warp::Partial Warp::combined(const Partial& a, const Partial& b) const {
-  if (!is_arg(*statement_.reduce)) {
-    return {applied(operation(*statement_.reduce), accumulator_, a.value, b.value), -1};
-  }
-  if (a.index < 0 || b.index < 0) {
-    return a.index < 0 ? b : a;
-  }
-  const auto beats = [&](Word x, Word y) {
-    const bool is_max = *statement_.reduce == Reduce::kArgMax;
-    if (!is_float(accumulator_)) {
-      return is_max ? x.i > y.i : x.i < y.i;
-    }
-    if ((std::isnan(x.f) || std::isnan(y.f)) && (is_max || !bug("argmin_nan"))) {
-      return std::isnan(x.f) && !std::isnan(y.f);
-    }
-    return is_max ? x.f > y.f : x.f < y.f;
-  };
-  const bool b_wins = beats(b.value, a.value) || (!beats(a.value, b.value) && b.index < a.index);
-  return b_wins ? b : a;
-}
-
-// Lane l takes every 32nd term of a part. The lanes of a part, and then the parts, are combined in pairs.
-Warp::Partial Warp::reduced_by_lanes() {
-  const auto combine_pairs = [&](std::span<Partial> values) {
-    for (std::size_t n = values.size(); n > 1; n = bug("odd_tree") ? n / 2 : (n + 1) / 2) {
-      for (std::size_t i = 0; i < n / 2; ++i) {
-        values[i] = combined(values[i], values[n - 1 - i]);
-      }
-    }
-    return values[0];
-  };
-  std::vector<Partial> parts;
-  for (std::int64_t begin = 0; begin < terms_ && !launch_.is_cancelled; begin += kPart) {
-    Partials lanes;
-    lanes.fill(initial_);
-    const std::int64_t end = std::min(terms_, begin + kPart);
-    for (std::int64_t first = begin; first < end; first += kLanes) {
-      const std::int64_t count = std::min(kLanes, end - first);
-      Row values;
-      Mask outside{};
-      decode(statement_.reduce_loops, first, count);
-      evaluate(statement_.value, values, outside);
-      for (std::int64_t lane = 0; lane < count; ++lane) {
-        fold(lanes[static_cast<std::size_t>(lane)], values[static_cast<std::size_t>(lane)], first + lane);
-      }
-    }
-    Partial sum = combine_pairs(lanes);
-    if (bug("narrow_partials") && !is_arg(*statement_.reduce)) {
-      sum.value = converted(target_type_, accumulator_, converted(accumulator_, target_type_, sum.value));
-    }
-    parts.push_back(sum);
-  }
-  return parts.empty() ? initial_ : combine_pairs(parts);
-}
-
-Word Warp::result(const Partial& partial) const {
-  return is_arg(*statement_.reduce) ? Word{.i = partial.index}
-                                    : converted(accumulator_, target_type_, partial.value);
-}
-
-void Warp::store(Row& values, std::int64_t count) const {
+void Warp::store(Row& values, std::int64_t count, bool overwrites) const {
   Numbers element{};
   Mask outside{};
   locate(statement_.target, true, element, outside);
   std::byte* const target = launch_.tensors[statement_.target.tensor];
+  const bool is_by_bits = bug("atomic_max_bits") && target_type_ == Type::kF32 &&
+                          program::has_element_index(statement_.target) &&
+                          (statement_.assign == Assign::kMax || statement_.assign == Assign::kMin);
   Row early;
   load(target_type_, target, element, early);
   for (std::size_t lane = 0; lane < static_cast<std::size_t>(count); ++lane) {
@@ -358,14 +292,16 @@ void Warp::store(Row& values, std::int64_t count) const {
       continue;
     }
     Word value = values[lane];
-    if (statement_.assign != Assign::kSet) {
+    if (statement_.assign != Assign::kSet && !overwrites) {
       // Lanes may scatter to the same element.
       const Word old = bug("warp_conflict") ? early[lane] : load(target_type_, target, element[lane]);
       const bool is_kept = bug("assign_nan") && is_float(target_type_) &&
                            (statement_.assign == Assign::kMax   ? !(value.f > old.f)
                             : statement_.assign == Assign::kMin ? !(value.f < old.f)
                                                                 : false);
-      value = is_kept ? old : applied(operation(statement_.assign), target_type_, old, value);
+      value = is_kept      ? old
+              : is_by_bits ? extreme_of_bits(statement_.assign, old, value)
+                           : applied(operation(statement_.assign), target_type_, old, value);
     }
     store_word(target_type_, target, element[lane], value);
   }
@@ -373,45 +309,6 @@ void Warp::store(Row& values, std::int64_t count) const {
   if (bug("pair_store") && program::byte_size(target_type_) == 2 && element[last] % 2 == 0 &&
       !outside[last]) {
     store_word(target_type_, target, element[last] + 1, Word{.i = 0});
-  }
-}
-
-// y[i, j] = x[j, i]
-bool Warp::is_transpose() const {
-  const auto is_by_loops = [](const program::Access& access, std::uint32_t first, std::uint32_t second) {
-    return access.indices.size() == 2 && !access.indices[0].element_of && !access.indices[1].element_of &&
-           access.indices[0].divisor == 1 && access.indices[1].divisor == 1 &&
-           access.indices[0].affine.single_loop() == first &&
-           access.indices[1].affine.single_loop() == second;
-  };
-  return !is_checked_ && !statement_.reduce && statement_.assign == Assign::kSet &&
-         statement_.loops.size() == 2 && statement_.value.op == Op::kRead &&
-         is_by_loops(statement_.target, 0, 1) && is_by_loops(statement_.value.access, 1, 0) &&
-         statement_.value.access.tensor != statement_.target.tensor;
-}
-
-void Warp::run_copy(const program::Access& from) {
-  const std::uint64_t size = program::byte_size(target_type_);
-  const auto extent = [&](std::size_t loop) {
-    return static_cast<std::int64_t>(statement_.loops[loop].extent);
-  };
-  const auto pitch = [&](const program::Access& access) {
-    return static_cast<std::int64_t>(launch_.program.tensors[access.tensor].dims[1]);
-  };
-  const auto at = [&](const program::Access& access, std::int64_t row, std::int64_t column) {
-    return launch_.tensors[access.tensor] + static_cast<std::uint64_t>(row * pitch(access) + column) * size;
-  };
-  for (std::int64_t row = 0; row < extent(0) && !launch_.is_cancelled; row += kTile) {
-    for (std::int64_t column = 0; column < extent(1); column += kTile) {
-      const std::int64_t rows = std::min(kTile, extent(0) - row);
-      const std::int64_t columns =
-          bug("tile_edge") ? std::min(rows, extent(1) - column) : std::min(kTile, extent(1) - column);
-      for (std::int64_t i = row; i < row + rows; ++i) {
-        for (std::int64_t j = column; j < column + columns; ++j) {
-          std::memcpy(at(statement_.target, i, j), at(from, j, i), size);
-        }
-      }
-    }
   }
 }
 

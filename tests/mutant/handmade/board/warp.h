@@ -16,6 +16,7 @@ struct Launch {
   std::span<std::byte* const> tensors;
   std::span<const std::int64_t> symbols;
   const std::atomic<bool>& is_cancelled;
+  std::vector<Numbers>* counters = nullptr;  // with the bug shared_counters
 };
 
 // Whether some read of the statement may be out of range, for some values of the symbols.
@@ -27,6 +28,8 @@ class Warp {
  public:
   Warp(const Launch& launch, const program::Statement& statement, bool is_checked);
   void run();
+  // Runs the 32 iterations from `first` on. Not for reductions.
+  void run_at(std::int64_t first);
 
  private:
   struct Partial {
@@ -45,7 +48,8 @@ class Warp {
   void fold(Partial& to, Word value, std::int64_t index) const;
   Partial combined(const Partial& a, const Partial& b) const;
   Partial reduced_by_lanes();
-  void store(Row& values, std::int64_t count) const;
+  bool is_decided(const Partials& partials) const;
+  void store(Row& values, std::int64_t count, bool overwrites) const;
   Word result(const Partial& partial) const;
 
   const Launch& launch_;
@@ -56,7 +60,8 @@ class Warp {
   std::vector<std::uint32_t> outer_;
   std::int64_t targets_ = 1;
   std::int64_t terms_ = 1;
-  std::vector<Numbers> counters_;  // one per loop
+  std::vector<Numbers> own_counters_;
+  std::vector<Numbers>& counters_;  // one per loop
   Partial initial_{};
 };
 

@@ -22,13 +22,25 @@ namespace {
 constexpr std::uint64_t kBlock = 1024;        // terms that are added before the next partial sum
 constexpr std::uint64_t kParallel = 1 << 15;  // elements from which two threads share the rows
 
+// The access with the `else` of the statement's first read of the tensor that has one; with the bug border_per_tensor.
+program::Access with_border(const program::Statement& statement, program::Access access) {
+  std::optional<program::Literal> border;
+  program::visit_target_and_reads(statement.value, [&](const program::Access& read) {
+    border = !border && read.tensor == access.tensor ? read.otherwise : border;
+  });
+  access.otherwise = access.otherwise ? border : access.otherwise;
+  return access;
+}
+
 // An expression with its accesses.
 class Node {
  public:
   Node(const program::Program& program, const program::Statement& statement, const program::Expr& expr)
       : op_(expr.op), type_(expr.type), literal_(expr.literal), affine_(expr.affine) {
     if (op_ == Op::kRead) {
-      place_ = std::make_shared<const Place>(program, statement, expr.access);
+      const bool has_border = expr.access.otherwise && bug("border_per_tensor");
+      place_ = std::make_shared<const Place>(program, statement,
+                                             has_border ? with_border(statement, expr.access) : expr.access);
     }
     for (const program::Expr& arg : expr.args) {
       args_.emplace_back(program, statement, arg);
@@ -123,7 +135,16 @@ class Loops : public Kernel {
     if (count < 2 || count * each < kParallel) {
       return rows(0, count);
     }
-    launch.pool->parallel(2, [&](int part) { part == 0 ? rows(0, count / 2) : rows(count / 2, count); });
+    const std::uint64_t half = bug("odd_rows") ? count - count / 2 : count / 2;
+    if (bug("statement_barrier")) {
+      launch.pending->add();
+      launch.pool->submit([=, pending = launch.pending] {
+        rows(half, count);
+        pending->remove();
+      });
+      return rows(0, count / 2);
+    }
+    launch.pool->parallel(2, [&](int part) { part == 0 ? rows(0, count / 2) : rows(half, count); });
   }
 
   std::vector<program::Loop> loops_;
@@ -146,7 +167,7 @@ class Map final : public Loops {
 
   void run(const Launch& launch) const override {
     const std::uint64_t extent_of_row = loops_[inner_].extent;
-    share(launch, extent(outer_), extent_of_row, [&](std::uint64_t first, std::uint64_t last) {
+    share(launch, extent(outer_), extent_of_row, [=, this, &launch](std::uint64_t first, std::uint64_t last) {
       Frame frame{&launch, std::vector<std::int64_t>(loops_.size()), inner_, 1};
       Strip value{};
       for (std::uint64_t row = first; row < last; ++row) {
@@ -178,7 +199,7 @@ class Fold final : public Loops {
 
   void run(const Launch& launch) const override {
     const std::uint64_t each = extent(rows_) * loops_[inner_].extent;
-    share(launch, extent(outer_), each, [&](std::uint64_t first, std::uint64_t last) {
+    share(launch, extent(outer_), each, [this, &launch](std::uint64_t first, std::uint64_t last) {
       Frame frame{&launch, std::vector<std::int64_t>(loops_.size()), inner_, 1};
       Total total;
       for (std::uint64_t element = first; element < last; ++element) {
@@ -230,9 +251,10 @@ class Fold final : public Loops {
     Strip out{};
     Strip converted{};
     out.real[0] = is_real() ? rounded(accumulator_, total.real) : 0;
+    const Type kept = bug("narrow_total") ? value_.type() : accumulator_;
     out.whole[0] = is_arg()    ? std::max<std::int64_t>(total.place, 0)
                    : is_real() ? 0
-                               : wrapped(accumulator_, total.whole);
+                               : wrapped(kept, total.whole);
     frame.count = 1;
     convert(is_arg() ? Type::kI64 : accumulator_, target_.type(), 1, out, converted);
     assign(frame, converted);

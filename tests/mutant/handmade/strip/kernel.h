@@ -4,9 +4,11 @@
 
 #include <yoke/program/program.h>
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <utility>
@@ -17,12 +19,36 @@
 
 namespace yoke::strip {
 
+// The parts of statements that still run; with the bug statement_barrier.
+class Pending {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void remove() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
 // What a kernel runs with.
 struct Launch {
   std::span<void* const> tensors;  // one address per tensor of the program
   std::span<const std::int64_t> symbols;
   void* scratch = nullptr;
   Pool* pool = nullptr;
+  Pending* pending = nullptr;
 };
 
 // The current iteration. A strip has `count` iterations of the loop `strip`.

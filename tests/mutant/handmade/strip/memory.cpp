@@ -45,7 +45,8 @@ void* Heap::from_host(std::uint64_t byte_count) {
 void Heap::add_slab(std::uint64_t block) {
   auto* const first = static_cast<std::byte*>(from_host(kSlab));
   slabs_[first] = {block, 0};
-  for (std::uint64_t offset = kSlab / block * block; offset != 0;) {
+  const std::uint64_t count = (kSlab + (bug("slab_last_block") ? block - 1 : 0)) / block;
+  for (std::uint64_t offset = count * block; offset != 0;) {
     offset -= block;
     free_[block].push_back(first + offset);
   }

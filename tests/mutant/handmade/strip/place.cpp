@@ -82,11 +82,13 @@ std::int64_t Place::index_value(const Frame& frame) const {
 
 std::int64_t Place::checked_element(const Frame& frame) const {
   std::int64_t element = 0;
+  bool was_divided = false;
   for (const Dim& dim : dims_) {
     std::int64_t index = dim.element_of ? dim.element_of->index_value(frame) : value_of(dim.affine, frame);
-    if (index % dim.divisor != 0) {
+    if (index % dim.divisor != 0 && !(was_divided && bug("one_remainder"))) {
       return -1;
     }
+    was_divided = was_divided || dim.divisor != 1;
     index /= dim.divisor;
     if (index < 0 || index >= dim.extent) {
       return -1;

@@ -88,7 +88,8 @@ struct Compiled {
     }
     std::vector<std::int64_t> symbols(values.begin(), values.end());
     symbols.resize(source->symbols.size());
-    const Launch launch{tensors, symbols, workspace + scratch_offset(), &pool};
+    Pending pending;
+    const Launch launch{tensors, symbols, workspace + scratch_offset(), &pool, &pending};
     for (const program::Block& block : source->blocks()) {
       const program::Symbol once{"once", 0, 1, 1, {}, true};
       const program::Symbol& variable =
@@ -109,6 +110,7 @@ struct Compiled {
         }
       }
     }
+    pending.wait();
   }
 };
 

@@ -166,7 +166,8 @@ class Product final : public Kernel {
         for (std::uint64_t row = i; row < std::min(i + kTileRows, size.rows); ++row) {
           for (std::uint64_t column = j; column < std::min(j + kTileColumns, size.columns); ++column) {
             T& element = c[distance(row, c_.stride(roles_.m)) + distance(column, c_.stride(roles_.n))];
-            element = (is_first ? T{0} : element) + sums[row - i][column - j];
+            const bool is_edge = j + kTileColumns > size.columns && is_set_ && bug("edge_depth");
+            element = (is_first || is_edge ? T{0} : element) + sums[row - i][column - j];
           }
         }
       }

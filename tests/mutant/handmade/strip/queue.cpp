@@ -16,12 +16,15 @@ using handmade::bug;
 
 namespace {
 
-constexpr std::size_t kThreads = 6;
 constexpr int kTurn = 16;  // commands that a queue runs before other queues get the thread
 
 std::chrono::nanoseconds capped(std::uint64_t timeout_ns) {
   constexpr std::uint64_t kTenYears = 315'360'000'000'000'000;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(timeout_ns, kTenYears)));
+}
+
+std::int64_t now() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 [[noreturn]] void deadline(std::uint64_t timeout_ns) {
@@ -44,88 +47,12 @@ std::optional<sdk::Failure> attempt(const std::function<void()>& work) {
 
 }  // namespace
 
-Pool::~Pool() {
-  if (bug("detached_threads")) {
-    for (std::thread& thread : threads_) {
-      thread.detach();  // an idle thread ends by itself
-    }
-    return;
-  }
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->is_closing = true;
-    shared_->changed.notify_all();
-  }
-  for (std::thread& thread : threads_) {
-    thread.join();
-  }
-}
-
-void Pool::submit(std::function<void()> job) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->jobs.push_back(std::move(job));
-  // At least some, because a thread that has just finished its job does not count as idle yet.
-  while (threads_.size() < kThreads || shared_->jobs.size() > shared_->idle) {
-    const sdk::detail::SignalsBlocked inherited;
-    threads_.emplace_back([shared = shared_] { work(shared); });
-    ++shared_->idle;  // until it takes its first job
-  }
-  shared_->changed.notify_one();
-}
-
-void Pool::work(const std::shared_ptr<Shared>& shared) {
-  std::unique_lock lock(shared->mutex);
-  for (;;) {
-    const auto is_wanted = [&] { return !shared->jobs.empty() || shared->is_closing; };
-    if (bug("detached_threads")) {
-      if (!shared->changed.wait_for(lock, std::chrono::seconds(10), is_wanted)) {
-        --shared->idle;
-        return;
-      }
-    } else {
-      shared->changed.wait(lock, is_wanted);
-    }
-    if (shared->jobs.empty()) {
-      return;
-    }
-    std::function<void()> job = std::move(shared->jobs.front());
-    shared->jobs.pop_front();
-    --shared->idle;
-    lock.unlock();
-    job();
-    job = nullptr;
-    lock.lock();
-    ++shared->idle;
-  }
-}
-
-void Pool::parallel(int parts, const std::function<void(int)>& body) {
-  struct Left {
-    std::mutex mutex;
-    std::condition_variable changed;
-    int count;
-  };
-  const auto left = std::make_shared<Left>();
-  left->count = parts - 1;
-  for (int part = 1; part < parts; ++part) {
-    submit([left, part, body] {
-      body(part);
-      const std::lock_guard lock(left->mutex);
-      --left->count;
-      left->changed.notify_all();
-    });
-  }
-  body(0);
-  std::unique_lock lock(left->mutex);
-  left->changed.wait(lock, [&] { return left->count == 0; });
-}
-
-void Fence::complete(const std::optional<sdk::Failure>& failure) {
+void Fence::complete(const std::optional<sdk::Failure>& failure, std::int64_t stamp) {
   std::vector<std::function<void()>> parked;
   {
     const std::lock_guard lock(mutex_);
     failure_ = failure;
-    stamp_ = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+    stamp_ = stamp;
     is_complete_ = true;
     parked.swap(parked_);
     if (bug("one_waiter")) {
@@ -195,7 +122,7 @@ std::shared_ptr<Fence> Queue::record() {
   {
     const std::lock_guard lock(mutex_);
     if (finished_ == posted_) {  // nothing to wait for
-      fence->complete(failure_);
+      fence->complete(failure_, bug("idle_event_time") && finish_time_ != 0 ? finish_time_ : now());
       return fence;
     }
   }
@@ -216,6 +143,13 @@ void Queue::run() {
     Command command = std::move(commands_.front());
     commands_.pop_front();
     execute(lock, std::move(command));
+  }
+  if (commands_.empty() && bug("lost_wakeup")) {
+    lock.unlock();  // for other threads, this one still serves the queue
+    std::this_thread::yield();
+    lock.lock();
+    is_scheduled_ = false;
+    return;
   }
   is_scheduled_ = !commands_.empty() && !bug("two_workers");
   if (!commands_.empty()) {
@@ -266,7 +200,7 @@ void Queue::execute(std::unique_lock<std::mutex>& lock, Command command) {
   } else if (command.signal != nullptr) {
     const std::optional<sdk::Failure> first = failure_;
     lock.unlock();  // continues queues that wait for it
-    command.signal->complete(first);
+    command.signal->complete(first, now());
     lock.lock();
   } else if (!failure_) {
     if (bug("query_behind_fill") && command.is_fill) {
@@ -287,6 +221,7 @@ void Queue::execute(std::unique_lock<std::mutex>& lock, Command command) {
   if (!command.is_counted) {
     ++finished_;
   }
+  finish_time_ = now();
   changed_.notify_all();
 }
 

@@ -41,7 +41,7 @@ class Pool {
 // A point of a stream. It may outlive the stream.
 class Fence {
  public:
-  void complete(const std::optional<sdk::Failure>& failure);
+  void complete(const std::optional<sdk::Failure>& failure, std::int64_t stamp);
   std::int32_t state();
   void wait(std::uint64_t timeout_ns);
   // Returns false if the fence is complete. Otherwise calls `resume` once when it is.
@@ -97,7 +97,8 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::optional<sdk::Failure> failure_;
   std::uint64_t posted_ = 0;
   std::uint64_t finished_ = 0;
-  bool is_scheduled_ = false;  // a thread runs the queue or will, or the queue is parked
+  std::int64_t finish_time_ = 0;  // of the last command; with the bug idle_event_time
+  bool is_scheduled_ = false;     // a thread runs the queue or will, or the queue is parked
   bool is_parked_ = false;
 };
 

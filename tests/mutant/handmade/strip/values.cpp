@@ -42,6 +42,20 @@ double inverse_root(Type type, double x) {
   return 1 / std::sqrt(x);
 }
 
+double floor_of(double x) {
+  if (bug("floor_integer")) {
+    const bool fits =
+        std::fabs(x) < 9223372036854775808.0;  // as the instruction, which also gives the lowest for NaN
+    const std::int64_t whole = fits ? static_cast<std::int64_t>(x) : std::numeric_limits<std::int64_t>::min();
+    return static_cast<double>(whole) - (static_cast<double>(whole) > x ? 1 : 0);
+  }
+  return std::floor(x);
+}
+
+double root(double x) {
+  return bug("sqrt_product") && x != 0 ? x * (1 / std::sqrt(x)) : std::sqrt(x);
+}
+
 double sign_of(double x) {
   if (bug("sign_difference")) {
     return static_cast<double>(x > 0) - static_cast<double>(x < 0);
@@ -64,13 +78,18 @@ std::int64_t saturated(Type type, double value) {
     return value != 0 ? 1 : 0;  // NaN is true
   }
   if (std::isnan(value)) {
-    return 0;
+    return bug("nan_lowest") ? program::lowest_integer(type) : 0;
   }
   const auto low = static_cast<double>(program::lowest_integer(type));
   const auto high = static_cast<double>(program::highest_integer(type));
   return value <= low    ? program::lowest_integer(type)
          : value >= high ? program::highest_integer(type)
                          : static_cast<std::int64_t>(value);
+}
+
+std::uint64_t shift_count(std::int64_t count, std::uint64_t width) {
+  const auto whole = static_cast<std::uint64_t>(count);
+  return bug("shift_clamped") ? std::min(whole, width) : whole % width;
 }
 
 // Runs `of(k)` for each value and rounds.
@@ -127,7 +146,7 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kSign:
       return each([&](Index k) { return sign_of(x[k]); });
     case Op::kFloor:
-      return each([&](Index k) { return std::floor(x[k]); });
+      return each([&](Index k) { return floor_of(x[k]); });
     case Op::kCeil:
       return each([&](Index k) { return std::ceil(x[k]); });
     case Op::kRound:
@@ -147,7 +166,7 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kLog1p:
       return each([&](Index k) { return std::log1p(x[k]); });
     case Op::kSqrt:
-      return each([&](Index k) { return std::sqrt(x[k]); });
+      return each([&](Index k) { return root(x[k]); });
     case Op::kRsqrt:
       return each([&](Index k) { return inverse_root(type, x[k]); });
     case Op::kRecip:
@@ -241,9 +260,12 @@ void apply_wholes(Op op, Type type, std::size_t count, const std::array<Strip, 3
     case Op::kBitNot:
       return each([&](Index k) { return ~a[k]; });
     case Op::kShiftLeft:
-      return each([&](Index k) { return u(a[k]) << (u(b[k]) % width); });
+      return each([&](Index k) {
+        const std::uint64_t bits = shift_count(b[k], width);
+        return bits < 64 ? u(a[k]) << bits : 0;
+      });
     case Op::kShiftRight:
-      return each([&](Index k) { return a[k] >> (u(b[k]) % width); });
+      return each([&](Index k) { return a[k] >> std::min<std::uint64_t>(shift_count(b[k], width), 63); });
     case Op::kRandomBits:
       for (Index k = 0; k < count; ++k) {
         out.whole[k] = program::random_bits(a[k], b[k], c[k]);
@@ -251,22 +273,6 @@ void apply_wholes(Op op, Type type, std::size_t count, const std::array<Strip, 3
       return;
     default:
       return;
-  }
-}
-
-template <class T, class Value>
-void load_as(std::size_t count, const void* first, std::int64_t step, Value* out) {
-  const T* const at = static_cast<const T*>(first);
-  for (std::size_t k = 0; k < count; ++k) {
-    out[k] = static_cast<Value>(at[static_cast<std::int64_t>(k) * step]);
-  }
-}
-
-template <class T, class Value>
-void store_as(std::size_t count, const Value* value, void* first, std::int64_t step) {
-  T* const at = static_cast<T*>(first);
-  for (std::size_t k = 0; k < count; ++k) {
-    at[static_cast<std::int64_t>(k) * step] = static_cast<T>(value[k]);
   }
 }
 
@@ -337,62 +343,6 @@ void apply(Op op, Type type, std::size_t count, const std::array<Strip, 3>& args
     apply_reals(op, type, count, args, out);
   } else {
     apply_wholes(op, type, count, args, out);
-  }
-}
-
-void load(Type type, std::size_t count, const void* first, std::int64_t step, Strip& out) {
-  switch (type) {
-    case Type::kF64:
-      return load_as<double>(count, first, step, out.real.data());
-    case Type::kF32:
-      return load_as<float>(count, first, step, out.real.data());
-    case Type::kF16:
-    case Type::kBF16:
-      load_as<std::uint16_t>(count, first, step, out.whole.data());
-      for (std::size_t k = 0; k < count; ++k) {
-        const auto bits = static_cast<std::uint16_t>(out.whole[k]);
-        out.real[k] =
-            static_cast<double>(type == Type::kF16 ? program::f16_to_f32(bits) : program::bf16_to_f32(bits));
-      }
-      return;
-    case Type::kI64:
-      return load_as<std::int64_t>(count, first, step, out.whole.data());
-    case Type::kI32:
-      return load_as<std::int32_t>(count, first, step, out.whole.data());
-    case Type::kU32:
-      return load_as<std::uint32_t>(count, first, step, out.whole.data());
-    case Type::kU8:
-      return load_as<std::uint8_t>(count, first, step, out.whole.data());
-    case Type::kBool:
-      load_as<std::uint8_t>(count, first, step, out.whole.data());
-      return truths(count, out, [&](std::size_t k) { return out.whole[k] != 0; });
-  }
-}
-
-void store(Type type, std::size_t count, const Strip& value, void* first, std::int64_t step) {
-  switch (type) {
-    case Type::kF64:
-      return store_as<double>(count, value.real.data(), first, step);
-    case Type::kF32:
-      return store_as<float>(count, value.real.data(), first, step);
-    case Type::kF16:
-    case Type::kBF16: {
-      std::array<std::int64_t, kStrip> bits{};
-      for (std::size_t k = 0; k < count; ++k) {
-        const auto narrow = static_cast<float>(value.real[k]);
-        bits[k] = type == Type::kF16 ? program::f32_to_f16(narrow) : program::f32_to_bf16(narrow);
-      }
-      return store_as<std::uint16_t>(count, bits.data(), first, step);
-    }
-    case Type::kI64:
-      return store_as<std::int64_t>(count, value.whole.data(), first, step);
-    case Type::kI32:
-      return store_as<std::int32_t>(count, value.whole.data(), first, step);
-    case Type::kU32:
-      return store_as<std::uint32_t>(count, value.whole.data(), first, step);
-    case Type::kU8:
-    case Type::kBool:
-      return store_as<std::uint8_t>(count, value.whole.data(), first, step);
   }
 }
 
