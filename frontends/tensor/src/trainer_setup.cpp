@@ -62,9 +62,17 @@ void Trainer::Impl::plan_steps() {
   const MergeStrategy merge = is_reproducible() ? MergeStrategy::kTree : options.merge;
   order_parameters();
   step_plan = StepPlan(contexts, active_shards(variants[0]), step_parameters(), options.optimizer.states(),
-                       {merge, options.placement, options.merge_use, options.bucket_byte_count,
-                        options.overlap, set_count() == 2, options.wire, has_number(),
-                        options.optimizer.rule().whole_parameters, is_scaled() ? detail::kScaleElements : 1},
+                       {merge,
+                        options.placement,
+                        options.merge_use,
+                        options.bucket_byte_count,
+                        options.overlap,
+                        set_count() == 2,
+                        options.wire,
+                        has_number(),
+                        options.optimizer.rule().whole_parameters,
+                        is_scaled() ? detail::kScaleElements : 1,
+                        {}},
                        codes);
   cut_gradients();
 }

@@ -29,9 +29,12 @@ class LargeCopies {
   void step() {
     Modelled& target = *models_[random_.below(models_.size())];
     const Modelled& source = *models_[random_.below(models_.size())];
-    const std::uint64_t way = random_.below(3);
-    if (way == 0 && plugin_.has<&yoke_backend_api::device_to_device>()) {
+    const std::uint64_t way = random_.below(4);
+    const bool moves = plugin_.has<&yoke_backend_api::device_to_device>();
+    if (way == 0 && moves) {
       between(target, source);
+    } else if (way == 3 && moves) {
+      within(target);
     } else if (way == 1) {
       receive(source);
     } else {
@@ -64,6 +67,18 @@ class LargeCopies {
   void between(Modelled& target, const Modelled& source) {
     const Range range = any_range(random_, std::min(target.bytes.size(), source.bytes.size()));
     const std::uint64_t from = random_.below(source.bytes.size() - range.byte_count + 1);
+    move(target, range, source, from);
+  }
+  // Copies to a higher or lower place of the same buffer.
+  void within(Modelled& model) {
+    const std::uint64_t half = model.bytes.size() / 2;
+    const std::uint64_t byte_count = 1 + random_.below(half);
+    Range range = {random_.below(half - byte_count + 1), byte_count};
+    std::uint64_t from = random_.below(half - byte_count + 1);
+    (random_.chance(2) ? from : range.offset) += half;
+    move(model, range, model, from);
+  }
+  void move(Modelled& target, const Range& range, const Modelled& source, std::uint64_t from) {
     if (&target == &source && from < range.offset + range.byte_count &&
         range.offset < from + range.byte_count) {
       return send(target);  // the ABI does not allow overlapping ranges

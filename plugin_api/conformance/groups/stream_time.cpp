@@ -197,10 +197,13 @@ void pattern_reuse(Kit& kit) {
   }
 }
 
-// The host sleeps between two events, so at least that time has passed between them.
+// The host sleeps between two events, so at least that time has passed between them. The stream is idle, after work.
 void elapsed_unit(Kit& kit) {
   kit.plugin().need<&yoke_stream_api::event_elapsed>();
-  const Stream stream(kit.device());
+  Stream stream(kit.device());
+  const Buffer buffer(kit.device(), 64);
+  stream.write(buffer, 0, Bytes(64));
+  stream.synchronize();
   const auto begin = Clock::now();
   const Event start = stream.record();
   expect_ok(start.wait(), "waiting for an event");

@@ -103,6 +103,17 @@ constexpr Form kForms[] = {
     {"arg x : f32[8, {n}] in\n arg h : f32[9, {n}] out\n h[0, i] = x[0, i]\n repeat t in 0..8 {\n h[t + 1, "
      "i] = h[t, i] * 0.5 "
      "+ x[t, i]\n }\n"},
+    // More than 65,535 groups of 32 elements; parts of transposed tensors; an operand that all terms share; a hint whose
+    // second statement reads the first one's results in another order.
+    {"arg x : u8[2100001] in\n arg y : u8[2100001] out\n y[i] = x[i] + 3\n", DataKind::kWide},
+    {"arg x : f32[{c}, {r+9}] in\n arg y : f32[{r}, {c}] out\n y[i, j] = x[j, i]\n"},
+    {"arg x : i32[{c}, {r}] in\n arg y : i32[{r}, {c+9}] inout\n y[i, j + 4] for[j:{c}] = x[j, i]\n"},
+    {"arg x : f32[{r}, 300] in\n arg w : f32[90] in\n arg y : f32[{r}, 90] out\n y[i, j] = sum[k] x[i, k] * "
+     "w[j]\n",
+     DataKind::kUnit},
+    {"arg x : f32[{r}, {c}] in\n arg y : f32[{r}, {c}] out\n temp t : f32[{r}, {c}]\n @fused[i] {\n t[i, j] "
+     "= "
+     "x[i, j] * 2\n y[i, j] = t[i, -j + {c-1}] + x[i, j]\n }\n"},
     // Ties, which argmax and argmin decide by position; duplicates in a scatter.
     {"arg x : f32[{n}] in\n arg y : i32[] out\n arg z : i32[] out\n y[] = argmax[i] x[i]\n z[] = argmin[i] "
      "x[i]\n"},

@@ -116,13 +116,13 @@ struct StepOptions {
   bool has_number = false;
   // Each update gets one whole parameter, with the padding after it, which is zero. Not with kSharded.
   bool whole_parameters = false;
-  // If its size is not 0, `shards` are those of this process, and all of them merge: gradients are summed over all
-  // processes by kNative, and each shard updates its parameters, kEverywhere. The owner of publish() is rank 0.
-  ProcessGroup processes = {};
   // At least 1. If greater, which needs has_number, the "number" is a vector of this many f64: the tensor
   // StepPlan::kNumber of every shard that computes gradients. It keeps its values between steps. allocate() allocates
   // it, and the caller fills it. StepNumber::measure and combine may read its old values.
   std::uint32_t number_count = 1;
+  // If its size is not 0, `shards` are those of this process, and all of them merge: gradients are summed over all
+  // processes by kNative, and each shard updates its parameters, kEverywhere. The owner of publish() is rank 0.
+  ProcessGroup processes = {};
 };
 
 // All parameters of one type and group in one flat tensor per shard; running states are in arenas of their own. Each
