@@ -165,10 +165,22 @@ void Event::wait() const {
   }
 }
 
-Stream::Stream(std::shared_ptr<StreamState> state) : state_(std::move(state)) {}
+Stream::Stream(std::shared_ptr<Device> device, std::string name, std::int32_t priority)
+    : device_(std::move(device)), name_(std::move(name)), priority_(priority), state_(open(*this)) {}
 
 Stream::~Stream() {
   state_->close();
+}
+
+std::shared_ptr<StreamState> Stream::open(const Stream& stream) {
+  auto state = std::make_shared<StreamState>(stream.device_, stream.name_);
+  try {
+    state->open(stream.priority_);
+  } catch (...) {
+    state->close();
+    throw;
+  }
+  return state;
 }
 
 std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::string name,
@@ -179,22 +191,19 @@ std::shared_ptr<Stream> Stream::create(std::shared_ptr<Device> device, std::stri
   if (name.empty()) {
     name = device->name() + "/stream" + std::to_string(device->next_stream_number());
   }
-  // The Stream closes its state even if open() throws.
-  std::shared_ptr<Stream> stream(
-      new Stream(std::make_shared<StreamState>(std::move(device), std::move(name))));
-  stream->state().open(priority);
+  std::shared_ptr<Stream> stream(new Stream(std::move(device), std::move(name), priority));
   stream->device()->backend()->state().runtime->add_stream(stream);
   return stream;
 }
 
 const std::shared_ptr<Device>& Stream::device() const {
-  return state_->device;
+  return device_;
 }
 std::uint64_t Stream::id() const {
   return state_->id;
 }
 const std::string& Stream::name() const {
-  return state_->name;
+  return name_;
 }
 
 void Stream::from_host(const BufferView& dst, const void* src) {
@@ -298,6 +307,24 @@ void Stream::wait() const {
 
 void Stream::abort() {
   state_->abort(state_->wait_timeout);
+}
+
+void Stream::renew() {
+  StreamState& old = *state_;
+  old.refresh();
+  if (!old.wait_complete(old.last_ticket(),
+                         std::min(detail::deadline_after(old.wait_timeout), old.last_deadline()))) {
+    old.note_late();
+    refuse(old, ErrorCode::kDeadlineExceeded, "renew",
+           "its work has not ended" + old.activity_text() + "; abort the stream, or wait longer");
+  }
+  if (device_->is_lost()) {
+    refuse(old, ErrorCode::kDeviceLost, "renew", "device '" + device_->name() + "' was lost; reopen it");
+  }
+  std::shared_ptr<StreamState> state = open(*this);
+  state->merge_buffer = std::move(old.merge_buffer);  // transfers and routines are linked with it
+  state_.swap(state);
+  state->close();
 }
 
 void Stream::finish(std::span<const std::shared_ptr<Stream>> streams) noexcept {

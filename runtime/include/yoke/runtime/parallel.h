@@ -223,7 +223,7 @@ class StepPlan {
   // The name in a shard's context of a parameter, an arena or a state in a set: "w", or "set1/w".
   static std::string name_in(std::uint32_t set, std::string_view name);
   // The streams that merge, made by allocate(): one per merging shard, or none without overlap. They are part of
-  // the shards: begin steps on them, wait for them and abort them like the shards' own streams.
+  // the shards: begin steps on them, wait for them, abort and renew them like the shards' own streams.
   std::span<const std::shared_ptr<Stream>> streams() const { return streams_; }
   std::size_t bucket_count() const { return buckets_.size(); }
   // The positions of the parameters of which the bucket has elements. Precondition: bucket < bucket_count().

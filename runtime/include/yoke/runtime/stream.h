@@ -51,7 +51,7 @@ class Event {
 // longer uses memory, whether it ran, failed, was skipped or was aborted.
 //
 // Work that fails poisons its stream: work queued later is skipped. As soon as the failure is known, queuing
-// throws its error, and nothing is queued; only host_callback() still queues its callback.
+// throws its error, and nothing is queued; only host_callback() still queues its callback. renew() ends this.
 //
 // Every copy and launch first waits for conflicting work of other streams on the same bytes (read after
 // write, write after read, write after write), on whichever stream that work was queued.
@@ -113,6 +113,14 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.
   void abort();
+  // Makes a stream that has failed or was aborted usable again: replaces its queue. Routines, transfers and contexts
+  // that are linked with it stay linked. Waits for the work queued so far, at most RuntimeOptions::wait_timeout.
+  // Afterwards the stream has a new id() and an empty merge buffer, and counts no steps. Events recorded before keep
+  // their error, and so do tensors that failed work should have written: work that reads one fails until other work
+  // has written it. A group of kNative that has failed must be created again. No other thread may use the stream
+  // during the call. Throws Error kDeviceLost for a lost device, kDeadlineExceeded if work is still pending, and the
+  // backend's errors; the stream is then as before.
+  void renew();
   // Waits until all work of the streams has finished or failed. If one misses the deadline, which is
   // RuntimeOptions::wait_timeout for all of them together, aborts all; their destructors then wait at most a
   // second. Without this call, the destructors of streams that hang wait in turn.
@@ -124,7 +132,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   detail::StreamState& state() const { return *state_; }
 
  private:
-  explicit Stream(std::shared_ptr<detail::StreamState> state);
+  Stream(std::shared_ptr<Device> device, std::string name, std::int32_t priority);
+  static std::shared_ptr<detail::StreamState> open(const Stream& stream);
+  const std::shared_ptr<Device> device_;
+  const std::string name_;
+  const std::int32_t priority_;
   std::shared_ptr<detail::StreamState> state_;
 };
 
