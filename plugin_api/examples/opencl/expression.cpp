@@ -94,10 +94,17 @@ std::string literal(Type type, const Literal& value) {
   return "(" + hexadecimal(value.number) + (wide ? ")" : "f)");
 }
 
+std::string Printer::hidden(Type type, const std::string& constant) {
+  return helper(type == Type::kF64 ? "hidden_f64" : "hidden_f32") + "(" + constant + ")";
+}
+
 std::string Printer::value(const Expr& expr) {
   switch (expr.op) {
-    case Op::kConst:
-      return literal(expr.type, expr.literal);
+    case Op::kConst: {
+      // The compiler computes x + nan: it becomes a constant argument of a function as well.
+      std::string text = literal(expr.type, expr.literal);
+      return is_float(expr.type) && !std::isfinite(expr.literal.number) ? hidden(expr.type, text) : text;
+    }
     case Op::kRead:
       return read(expr);
     case Op::kIndex:
@@ -109,8 +116,7 @@ std::string Printer::value(const Expr& expr) {
       for (const Expr& arg : expr.args) {
         args.push_back(value(arg));
         if (is_function(expr.op) && is_float(arg.type) && is_constant(arg)) {
-          args.back() =
-              helper(arg.type == Type::kF64 ? "hidden_f64" : "hidden_f32") + "(" + args.back() + ")";
+          args.back() = hidden(arg.type, args.back());
         }
       }
       return named(expr.type, operation(expr, args));
