@@ -21,6 +21,7 @@ namespace {
 using matmul::extent_of;
 using matmul::Product;
 using matmul::Tile;
+using matmul::Unit;
 
 struct Choice {
   Tile tile;
@@ -37,7 +38,7 @@ constexpr Choice kTiles[] = {
     {{.rows = 16, .columns = 64, .depth = 16, .thread_rows = 4, .thread_columns = 4, .threads = 64}, 0.35},
 };
 
-// Tensor cores compute about 8 times as many products per second.
+// Matrix units compute about 8 times as many products per second. The threads are for warps of 32 lanes.
 constexpr Choice kUnitTiles[] = {
     {{.rows = 128, .columns = 128, .depth = 32, .thread_rows = 64, .thread_columns = 64, .threads = 128}, 8},
     {{.rows = 128, .columns = 64, .depth = 32, .thread_rows = 64, .thread_columns = 32, .threads = 128}, 6},
@@ -83,7 +84,17 @@ void split_depth(const Product& product, Tile& tile, double efficiency, double& 
   }
 }
 
-Tile choose_tile(const Product& product, bool on_units) {
+// The same part of the results for warps of 64 lanes, with at least 16 bytes of each factor for every thread.
+Tile with_wide_warps(Tile tile) {
+  tile.threads *= 2;
+  while (std::min(tile.rows, tile.columns) * tile.depth < 8 * tile.threads) {
+    tile.depth *= 2;
+  }
+  return tile;
+}
+
+Tile choose_tile(const Product& product, Unit unit) {
+  const bool on_units = unit != Unit::kNone;
   double best = std::numeric_limits<double>::infinity();
   Tile best_tile;
   const std::span<const Choice> choices =
@@ -94,7 +105,7 @@ Tile choose_tile(const Product& product, bool on_units) {
   constexpr std::int64_t kLargest = 16384;
   for (const Choice& choice : choices) {
     if (!is_limited || choice.tile.rows * choice.tile.columns < kLargest) {
-      Tile tile = choice.tile;
+      Tile tile = unit == Unit::kMfma ? with_wide_warps(choice.tile) : choice.tile;
       tile.depth = product.sum == program::Type::kF64 ? 8 : tile.depth;  // more does not fit in registers
       split_depth(product, tile, choice.efficiency, best, best_tile);
     }
@@ -236,8 +247,8 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
     return 0;
   }
   const char* reason = too_small(*product);
-  const bool on_units = matmul::has_matrix_units(*product, builder.target());
-  const Tile tile = reason == nullptr ? choose_tile(*product, on_units) : Tile{};
+  const Unit unit = matmul::matrix_unit(*product, builder.target());
+  const Tile tile = reason == nullptr ? choose_tile(*product, unit) : Tile{};
   const std::int64_t blocks = block_count(*product, tile);
   if (reason == nullptr && blocks * tile.threads >= std::int64_t{1} << 32) {  // HIP allows no more threads
     reason = "too many blocks";
@@ -254,22 +265,24 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
       statements.first(1 + count_followers(program, statements, *product));
   builder.begin_step(planned);
   builder.function(std::string(matmul::helper_functions()));
-  if (on_units) {
-    builder.function(std::string(matmul::matrix_unit_functions()));
+  if (unit != Unit::kNone) {
+    builder.function(matmul::matrix_unit_functions(unit));
   }
   const matmul::Epilogue epilogue = epilogue_of(builder, planned, *product);
-  const auto kernel = on_units ? matmul::matrix_unit_kernel : matmul::tile_kernel;
+  const auto kernel = [&](const matmul::Epilogue& last) {
+    return unit == Unit::kNone ? matmul::tile_kernel(*product, tile, last)
+                               : matmul::matrix_unit_kernel(*product, tile, last, unit);
+  };
   std::vector<Slot> slots = {builder.slot(product->a.tensor), builder.slot(product->b.tensor)};
   if (tile.parts == 1) {
-    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(*product, tile, epilogue), slots,
-               remark);
+    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(epilogue), slots, remark);
     return planned.size();
   }
   const std::int64_t results = extent_of(product->batch) * extent_of(product->m) * extent_of(product->n);
   const Slot sums =
       builder.scratch(static_cast<std::uint64_t>(tile.parts * results) * program::byte_size(product->sum));
   slots.push_back(sums);
-  add_launch(builder, *product, {}, blocks, tile.threads, kernel(*product, tile, {}), slots, remark);
+  add_launch(builder, *product, {}, blocks, tile.threads, kernel({}), slots, remark);
   add_launch(builder, *product, epilogue, divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads,
              matmul::fold_kernel(*product, tile, epilogue), {sums}, remark);
   return planned.size();

@@ -127,7 +127,7 @@ struct Storage {
   std::string special;       // a function: whether a value is infinite or NaN
   bool is_converted = true;  // to the type of the sums
   bool in_registers = true;  // loads go to registers and store() to the tile; otherwise loads go to the tile
-  std::int64_t run = 1;      // elements that move at once: 1, or 8 of 16 bits
+  std::int64_t run = 1;      // elements that move at once: 1, or 8 of 16 bits, not converted
 };
 
 // Text that moves one factor's part of a tile. The names in it start with "a" or "b".
@@ -181,11 +181,21 @@ struct ResultPlaces {
 std::string result_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
                         const ResultPlaces& places);
 
+// A loop over the depth that loads a tile into registers while it multiplies another. It uses the values
+// check (empty, or check_text() if terms may be left out), load, multiply, store and depth.
+std::string_view loop_text();
+std::string_view check_text();
+
 std::string tile_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
-// The same on tensor cores. Precondition: has_matrix_units().
-bool has_matrix_units(const Product& product, const Target& target);
-std::string_view matrix_unit_functions();
-std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
+
+// Instructions that a warp runs together: mma.sync of CUDA, MFMA of AMD's CDNA, WMMA of AMD's RDNA3.
+enum class Unit : std::uint8_t { kNone, kMma, kMfma, kWmma };
+// kNone: the target has no instructions for these types, or no known ones.
+Unit matrix_unit(const Product& product, const Target& target);
+// The functions that the kernels call, and a kernel. Precondition: the unit is not kNone.
+std::string matrix_unit_functions(Unit unit);
+std::string_view amd_functions(Unit unit);  // the part for MFMA or WMMA
+std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue, Unit unit);
 // Adds the parts of each sum in order.
 std::string fold_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 inline constexpr std::int64_t kFoldThreads = 256;

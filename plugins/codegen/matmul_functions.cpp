@@ -27,7 +27,8 @@ YK_DEVICE double yk_multiply_add(double x, double y, double z) { return fma(x, y
 
 namespace {
 
-constexpr std::string_view kMatrixUnitFunctions = R"(
+// Elements of 16 bits.
+constexpr std::string_view kHalves = R"(
 YK_DEVICE bool yk_is_mark(unsigned short x) { return x == 0x7fe5; }
 YK_DEVICE unsigned short yk_unmarked(unsigned short x) { return yk_is_mark(x) ? (unsigned short)0x7fff : x; }
 YK_DEVICE bool yk_is_special_f16(unsigned short x) { return (x & 0x7c00) == 0x7c00; }
@@ -57,7 +58,9 @@ YK_DEVICE yk_16_bytes yk_load_halves(const unsigned short* from, bool is_aligned
   }
   return x;
 }
-#ifndef YOKE_FAKE_GPU
+)";
+
+constexpr std::string_view kMma = R"(#ifndef YOKE_FAKE_GPU
 YK_DEVICE unsigned yk_shared_address(const void* x) {
   unsigned result;
   asm("{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }" : "=r"(result) : "l"(x));
@@ -129,8 +132,9 @@ YK_MULTIPLY(yk_multiply_f16, yk_from_f16)
 
 }  // namespace
 
-std::string_view matrix_unit_functions() {
-  return kMatrixUnitFunctions;
+std::string matrix_unit_functions(Unit unit) {
+  std::string text(kHalves);
+  return text.append(unit == Unit::kMma ? kMma : amd_functions(unit));
 }
 
 }  // namespace yoke::codegen::matmul

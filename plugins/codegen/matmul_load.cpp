@@ -118,7 +118,8 @@ std::string Loader::setup() const {
   }
   result += text("  const $element$* $x$_from = $pointer$ + $x$_base;\n");
   if (storage_.in_registers) {
-    result += text("  $stored$ $x$_next[$count$];\n");
+    result +=
+        text(storage_.run > 1 ? "  yk_16_bytes $x$_next[$count$];\n" : "  $stored$ $x$_next[$count$];\n");
   }
   if (storage_.run > 1) {
     result += text("  const bool $x$_is_aligned = (unsigned long long)$x$_from % 16 == 0;\n");
@@ -136,6 +137,9 @@ std::string Loader::setup() const {
 // The statements that move one element, or one run. `in` is the condition that it exists.
 std::string Loader::value_text(const std::string& in) const {
   const std::string report = text(other_.is_skipped ? " if ($special$(value)) special[$stage$] = 1;" : "");
+  if (storage_.run > 1 && storage_.in_registers) {
+    return text("        $x$_next[e] = yk_load_halves($x$_from + at, $x$_is_aligned, " + in + ");\n");
+  }
   if (storage_.run > 1) {
     return text(
         "        const int row = $row$, depth = $depth$;\n"
@@ -214,8 +218,11 @@ std::string Loader::store() const {
   return text(R"(#pragma unroll
     for (int e = 0; e < $count$; ++e) {
       const int row = $row$, depth = $depth$;
-      const $stored$ value = $x$_next[e];
-      $x$_tile[$place$] = value;)" +
+      )" +
+              std::string(storage_.run > 1 ? "const yk_16_bytes value = $x$_next[e];\n"
+                                             "      *(yk_16_bytes*)($x$_tile + $place$) = value;"
+                                           : "const $stored$ value = $x$_next[e];\n"
+                                             "      $x$_tile[$place$] = value;") +
               std::string(other_.is_skipped ? " if ($special$(value)) special[$stage$] = 1;" : "") +
               "\n    }\n");
 }

@@ -137,6 +137,14 @@ constexpr std::string_view kCheck = R"(    if (has_tile && !is_careful && specia
 
 }  // namespace
 
+std::string_view loop_text() {
+  return kLoop;
+}
+
+std::string_view check_text() {
+  return kCheck;
+}
+
 std::string special_text(const Product& product, const std::string& stages) {
   return !product.a.is_skipped && !product.b.is_skipped ? ""
                                                         : fill_in(R"(  bool is_careful = false;

@@ -260,6 +260,30 @@ TEST(ContractionTest, TensorCoresMatchTheReference) {
   check(kHalfProducts, target, "YK_WAIT_FOR_COPIES");
 }
 
+Target amd(const std::string& architecture, std::uint32_t warp_size) {
+  Target target;
+  target.dialect = Dialect::kHip;
+  target.architecture = architecture;
+  target.warp_size = warp_size;
+  target.shared_bytes = 64 * 1024;
+  return target;
+}
+
+TEST(ContractionTest, MatrixCoresOfCdna2MatchTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  check(kHalfProducts, amd("gfx90a", 64), "yk_multiply_");
+}
+
+TEST(ContractionTest, MatrixCoresOfCdna1MatchTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  check(kHalfProducts, amd("gfx908", 64), "yk_multiply_8");
+}
+
+TEST(ContractionTest, MatrixUnitsOfRdna3MatchTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  check(kHalfProducts, amd("gfx1100", 32), "yk_multiply_");
+}
+
 TEST(ContractionTest, StatementsThatUseASumRunWithIt) {
   const auto launches = [](std::string_view name) {
     for (const Text& text : kProducts) {

@@ -28,7 +28,10 @@ inline Dim block_index;
 inline Dim block_size;
 inline Dim grid_size;
 
-constexpr unsigned kWarp = 32;
+#ifndef CPU_DEVICE_WARP
+#define CPU_DEVICE_WARP 32
+#endif
+constexpr unsigned kWarp = CPU_DEVICE_WARP;
 
 // Threads that wait for each other.
 struct Group {
@@ -186,4 +189,6 @@ T atomicAdd(T* element, T value) {
   cpu_device::shuffled(value, (threadIdx.x ^ (mask)) % cpu_device::kWarp)
 #define __shfl_down_sync(lanes, value, delta) \
   cpu_device::shuffled(value, (threadIdx.x + (delta)) % cpu_device::kWarp)
+#define __shfl_xor(value, mask) __shfl_xor_sync(0, value, mask)
+#define __shfl_down(value, delta) __shfl_down_sync(0, value, delta)
 #define __shfl_sync(lanes, value, lane) cpu_device::shuffled(value, (lane) % cpu_device::kWarp)

@@ -74,7 +74,7 @@ void check_cases(std::span<const conformance::Case> cases, const Target& target)
   for (const conformance::Case& one : cases) {
     made.push_back(generate(one.program, target));
   }
-  const CpuPlans plans(std::move(made));
+  const CpuPlans plans(std::move(made), target);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(cases[i].index) + "\n" + program::print(cases[i].program));
     for (const std::vector<std::int64_t>& symbols : cases[i].launches) {

@@ -44,8 +44,8 @@ std::string trampoline(const std::string& name, std::size_t parameters) {
          "))&" + name + ")(" + values + "); }\n";
 }
 
-std::string source_of(std::span<const Plan> plans) {
-  const std::string_view begin = prelude(Dialect::kCuda);
+std::string source_of(std::span<const Plan> plans, Dialect dialect) {
+  const std::string_view begin = prelude(dialect);
   std::string text = "#include \"" + yoke::test::source_folder() + "/tests/unit/codegen/cpu_device.h\"\n";
   text.append("extern \"C\" void run(void (*kernel)(const unsigned long long*), const unsigned* grid, ")
       .append("unsigned threads, bool with_fibers, const unsigned long long* arguments) {\n")
@@ -107,15 +107,17 @@ void CpuPlans::Close::operator()(void* library) const {
   dlclose(library);
 }
 
-CpuPlans::CpuPlans(std::vector<Plan> plans) : plans_(std::move(plans)) {
+CpuPlans::CpuPlans(std::vector<Plan> plans, const Target& target) : plans_(std::move(plans)) {
   const Folder folder;
   const std::string source = folder.path / "kernels.cpp";
   const std::string object = folder.path / "kernels.so";
   const std::string log = folder.path / "log";
-  std::ofstream(source) << source_of(plans_);
+  std::ofstream(source) << source_of(plans_, target.dialect);
   const std::string command =
-      "c++ -std=c++20 -w -O0 -g0 -ffp-contract=off -fno-strict-aliasing -shared -fPIC -DYOKE_FAKE_GPU -o " +
-      object + " " + source + " > " + log + " 2>&1";
+      "c++ -std=c++20 -w -O0 -g0 -ffp-contract=off -fno-strict-aliasing -shared -fPIC -DYOKE_FAKE_GPU" +
+      (target.architecture.empty() ? "" : " -D__" + target.architecture + "__") +
+      " -DCPU_DEVICE_WARP=" + std::to_string(target.warp_size) + " -o " + object + " " + source + " > " +
+      log + " 2>&1";
   if (std::system(command.c_str()) != 0) {
     throw std::runtime_error("the kernels do not compile:\n" + contents(log).substr(0, 4000) + "\n" +
                              contents(source));

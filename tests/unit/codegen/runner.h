@@ -20,7 +20,7 @@ std::string no_compiler();
 class CpuPlans {
  public:
   // Throws std::runtime_error with the compiler's messages.
-  explicit CpuPlans(std::vector<Plan> plans);
+  explicit CpuPlans(std::vector<Plan> plans, const Target& target = {});
 
   const Plan& plan(std::size_t i) const { return plans_[i]; }
   // The workspace starts at the base, which the caller aligns to 256 bytes.
