@@ -102,9 +102,9 @@ Tile choose_tile(const Product& product, Unit unit) {
   // The largest tile does not fit in shared memory in f64, nor in registers with loads of single halves.
   const bool is_limited = on_units ? !has_runs_of_8(product, true) || !has_runs_of_8(product, false)
                                    : product.sum == program::Type::kF64;
-  constexpr std::int64_t kLargest = 16384;
+  const std::int64_t largest = unit == Unit::kWmma ? 8192 : 16384;  // which has fewer registers
   for (const Choice& choice : choices) {
-    if (!is_limited || choice.tile.rows * choice.tile.columns < kLargest) {
+    if (!is_limited || choice.tile.rows * choice.tile.columns < largest) {
       Tile tile = unit == Unit::kMfma ? with_wide_warps(choice.tile) : choice.tile;
       tile.depth = product.sum == program::Type::kF64 ? 8 : tile.depth;  // more does not fit in registers
       split_depth(product, tile, choice.efficiency, best, best_tile);

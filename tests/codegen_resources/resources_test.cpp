@@ -202,9 +202,17 @@ TEST_P(ResourcesTest, KernelsCompileAndMatchTheTable) {
   check_table(programs, target, GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Architectures, ResourcesTest,
-                         testing::Values("sm_80", "sm_90", "sm_100", "gfx906", "gfx90a", "gfx1030", "gfx942",
-                                         "gfx1100"),
+// gfx908 differs from gfx90a only in products of bf16.
+std::vector<const char*> architectures() {
+  std::vector<const char*> names = {"sm_80",  "sm_90",   "sm_100", "gfx906",
+                                    "gfx90a", "gfx1030", "gfx942", "gfx1100"};
+  if (compiles_all()) {
+    names.push_back("gfx908");
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Architectures, ResourcesTest, testing::ValuesIn(architectures()),
                          [](const auto& one) { return std::string(one.param); });
 
 class ModelResourcesTest : public testing::TestWithParam<const char*> {};
