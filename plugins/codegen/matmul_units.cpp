@@ -228,8 +228,10 @@ Unit matrix_unit(const Product& product, const Target& target) {
                ? Unit::kMfma
                : Unit::kNone;
   }
-  return is_one_of(target.architecture, {"gfx1100", "gfx1101", "gfx1102", "gfx1103"}) ? Unit::kWmma
-                                                                                      : Unit::kNone;
+  return is_one_of(target.architecture,
+                   {"gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152"})
+             ? Unit::kWmma
+             : Unit::kNone;
 }
 
 std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue,

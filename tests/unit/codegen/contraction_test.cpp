@@ -271,17 +271,17 @@ Target amd(const std::string& architecture, std::uint32_t warp_size) {
 
 TEST(ContractionTest, MatrixCoresOfCdna2MatchTheReference) {
   SKIP_WITHOUT_COMPILER();
-  check(kHalfProducts, amd("gfx90a", 64), "yk_multiply_");
+  check(kHalfProducts, amd("gfx90a", 64), "__builtin_amdgcn_mfma");
 }
 
 TEST(ContractionTest, MatrixCoresOfCdna1MatchTheReference) {
   SKIP_WITHOUT_COMPILER();
-  check(kHalfProducts, amd("gfx908", 64), "yk_multiply_8");
+  check(kHalfProducts, amd("gfx908", 64), "__builtin_amdgcn_mfma");
 }
 
 TEST(ContractionTest, MatrixUnitsOfRdna3MatchTheReference) {
   SKIP_WITHOUT_COMPILER();
-  check(kHalfProducts, amd("gfx1100", 32), "yk_multiply_");
+  check(kHalfProducts, amd("gfx1100", 32), "__builtin_amdgcn_wmma");
 }
 
 TEST(ContractionTest, StatementsThatUseASumRunWithIt) {
