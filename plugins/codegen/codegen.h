@@ -19,7 +19,8 @@ namespace yoke::codegen {
 
 enum class Dialect : std::uint8_t { kCuda, kHip };
 
-// The device that the kernels are for. Sums have the same order on all devices of a warp size.
+// The device that the kernels are for. Sums have the same order on all devices with the same warp size and matrix
+// units.
 struct Target {
   Dialect dialect = Dialect::kCuda;
   std::uint32_t capability = 0;  // CUDA: 10 * major + minor, such as 90

@@ -274,6 +274,18 @@ TEST(ContractionTest, MatrixCoresOfCdna2MatchTheReference) {
   check(kHalfProducts, amd("gfx90a", 64), "__builtin_amdgcn_mfma");
 }
 
+// So many blocks that the largest tile is the best one.
+TEST(ContractionTest, LargestTileOfMatrixCoresMatchesTheReference) {
+  SKIP_WITHOUT_COMPILER();
+  constexpr Text kLargest[] = {{"many_blocks", R"(
+  arg a : bf16[67, 120, 24] in
+  arg b : bf16[67, 24, 120] in
+  arg t : bf16[67, 120, 120] out
+  t[i, m, n] = sum:f32[k] f32(a[i, m, k]) * f32(b[i, k, n])
+)"}};
+  check(kLargest, amd("gfx90a", 64), "yk_sums sums[4][4]");
+}
+
 TEST(ContractionTest, MatrixCoresOfCdna1MatchTheReference) {
   SKIP_WITHOUT_COMPILER();
   check(kHalfProducts, amd("gfx908", 64), "__builtin_amdgcn_mfma");
