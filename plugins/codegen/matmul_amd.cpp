@@ -6,7 +6,8 @@
 namespace yoke::codegen::matmul {
 namespace {
 
-// gfx908 multiplies bf16 in two steps, each of 8 along the depth. Which ones does not matter, as long as A and B agree.
+// gfx908 multiplies bf16 in two steps, each of 8 along the depth: A[i][k] is element k % 2 of lane i + 16 * (k / 2).
+// A step may take any 8 of the 16, as long as they are the same of A and B.
 constexpr std::string_view kMfma = R"(
 typedef float __attribute__((vector_size(16))) yk_sums;
 struct yk_half_of_unit { unsigned a, b; };

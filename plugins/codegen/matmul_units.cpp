@@ -71,9 +71,10 @@ constexpr Lanes kMmaLanes = {
     .copies_async = true,
 };
 
-// v_mfma_f32_16x16x16_f16 and _bf16_1k, as AMD's "Matrix Instruction Calculator" prints them (--architecture
-// CDNA2 --register-layout): A[i][k] is element k % 4 of lane i + 16 * (k / 4), B[k][j] likewise with j, and
-// D[i][j] is element i % 4 of lane j + 16 * (i / 4). Instructions of 32 x 32 x 8 do the same work per cycle.
+// v_mfma_f32_16x16x16_f16 and _bf16_1k, as AMD's amd_matrix_instruction_calculator prints them
+// (--detail-instruction, for cdna1, cdna2 and cdna3): A[i][k] is element k % 4 of lane i + 16 * (k / 4), B[k][j]
+// likewise with j, and D[i][j] is element i % 4 of lane j + 16 * (i / 4). Instructions of 32 x 32 x 8 do the same
+// work per cycle and do not fit small tiles.
 constexpr Lanes kMfmaLanes = {
     .count = 64,
     .words = 2,
@@ -88,9 +89,8 @@ constexpr Lanes kMfmaLanes = {
     .product = "sums[i][j] = yk_multiply_$type$(x[i], y[j], sums[i][j])",
 };
 
-// v_wmma_f32_16x16x16_f16 and _bf16 for warps of 32 lanes: "RDNA3 Instruction Set Architecture", section 7.9,
-// and AMD's "How to accelerate AI applications on RDNA 3 using WMMA". Lanes n and n + 16 both hold row n of A
-// and column n of B; D[i][j] is element i / 2 of lane j + 16 * (i % 2).
+// v_wmma_f32_16x16x16_f16 and _bf16 for warps of 32 lanes, as the same tool prints them for rdna3. Lanes n and
+// n + 16 both hold row n of A and column n of B; D[i][j] is element i / 2 of lane j + 16 * (i % 2).
 constexpr Lanes kWmmaLanes = {
     .count = 32,
     .words = 8,
