@@ -3,6 +3,7 @@
 #include "layers/session.h"
 
 #include <stdlib.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -41,7 +42,8 @@ std::vector<std::string> split(const std::string& names, const std::string& from
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string part = names.substr(begin, end - begin);
     if (part != "validate" && part != "trace") {
-      refuse(": unknown layer '", part, "'; the layers are validate and trace");
+      const std::vector<std::string> known = {"validate", "trace"};
+      refuse(": unknown layer '", part, "'; the layers are validate and trace" + did_you_mean(part, known));
     }
     if (contains(parts, part)) {
       refuse(": the layer '", part, "' is listed twice");

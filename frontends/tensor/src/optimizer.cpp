@@ -2,12 +2,15 @@
 // frontends/tensor/src/optimizer.cpp: optimizers.
 #include <yoke/ops.h>
 #include <yoke/optimizer.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "node.h"
 
@@ -299,15 +302,17 @@ Optimizer::Optimizer(const Lamb& options)
 
 Optimizer optimizer_by_name(std::string_view name) {
   const Optimizer all[] = {Sgd{}, Adam{}, AdamW{}, RmsProp{}, Adagrad{}, Lion{}, Lamb{}};
-  std::string names;
+  std::string listed;
+  std::vector<std::string> names;
   for (const Optimizer& optimizer : all) {
     if (optimizer.name() == name) {
       return optimizer;
     }
-    names += (names.empty() ? "" : ", ") + optimizer.name();
+    listed += (listed.empty() ? "" : ", ") + optimizer.name();
+    names.push_back(optimizer.name());
   }
-  throw Error(ErrorCode::kNotFound,
-              "no optimizer is named '" + std::string(name) + "'; the optimizers are " + names);
+  throw Error(ErrorCode::kNotFound, "no optimizer is named '" + std::string(name) + "'; the optimizers are " +
+                                        listed + did_you_mean(name, names));
 }
 
 std::vector<Update> sgd_one(const Tensor& value, const Tensor& gradient, const Tensor& momentum_state,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/schedules.cpp: learning rates as expressions of the step.
 #include <yoke/ops.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/error.h>
 #include <yoke/schedules.h>
 
@@ -14,6 +15,7 @@
 #include <numbers>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace yoke {
 namespace {
@@ -108,11 +110,15 @@ Number parse_number(std::string_view key, std::string_view text) {
   return value;
 }
 
+// The options after the colon of "kind:key=value,key=value".
 void each_option(std::string_view text,
                  const std::function<void(std::string_view key, std::string_view value)>& visit) {
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(part.size() + 1, text.size()));
+  for (std::size_t at = text.find_first_of(":,"); at != text.npos; at = text.find(',', at + 1)) {
+    const std::string_view part = text.substr(at + 1, text.find(',', at + 1) - at - 1);
+    if (part.empty()) {
+      refuse("'" + std::string(text) + "' has an empty option; write one after each colon and comma, as in " +
+             std::string(text.substr(0, text.find(':'))) + ":key=value");
+    }
     const std::string_view key = part.substr(0, part.find('='));
     visit(key, part.substr(std::min(key.size() + 1, part.size())));
   }
@@ -148,7 +154,7 @@ std::optional<PlateauOptions> parse_plateau(std::string_view text) {
     return std::nullopt;
   }
   PlateauOptions made;
-  each_option(text.substr(std::min(name.size() + 1, text.size())), [&](auto key, auto value) {
+  each_option(text, [&](auto key, auto value) {
     if (key == "factor") {
       made.factor = parse_number<double>(key, value);
     } else if (key == "patience") {
@@ -245,11 +251,14 @@ Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) 
     refuse("plateau depends on the losses, not on the step; use parse_plateau and ReduceOnPlateau");
   }
   if (kind == kKinds.end()) {
+    const std::vector<std::string> names = {"constant",    "linear",    "cosine", "step",
+                                            "exponential", "one-cycle", "plateau"};
     refuse("unknown kind '" + std::string(name) +
-           "'; use constant, linear, cosine, step, exponential, one-cycle or plateau");
+           "'; use constant, linear, cosine, step, exponential, one-cycle or plateau" +
+           did_you_mean(name, names));
   }
   Schedule made{.kind = kind->second, .rate = rate, .steps = steps};
-  each_option(text.substr(std::min(name.size() + 1, text.size())), [&](auto key, auto value) {
+  each_option(text, [&](auto key, auto value) {
     if (key == "warmup") {
       made.warmup = parse_number<std::int64_t>(key, value);
     } else if (key == "every" && made.kind == Schedule::Kind::kStep) {

@@ -116,9 +116,9 @@ TEST(TraceReader, OtherFilesAndVersionsAreRefused) {
 TEST(LayerOptionsTest, UnknownLayerIsAnErrorThatListsTheLayers) {
   RuntimeOptions options;
   options.layers.names = "validate,tarce";
-  EXPECT_THAT(
-      error_of([&] { const Runtime runtime(options); }),
-      is_error(ErrorCode::kInvalidArgument, "unknown layer 'tarce'; the layers are validate and trace"));
+  EXPECT_THAT(error_of([&] { const Runtime runtime(options); }),
+              is_error(ErrorCode::kInvalidArgument,
+                       "unknown layer 'tarce'; the layers are validate and trace; did you mean 'trace'?"));
 }
 
 TEST(LayerOptionsTest, UnknownValueOfTheVariableIsAnError) {

@@ -202,7 +202,11 @@ TEST(OptimizerTest, InvalidArgumentsAreErrors) {
   });
   EXPECT_THROW((void)wrong.update(w, w, {}, Tensor(0.1F)), Error) << "an update of another shape";
   EXPECT_EQ(optimizer_by_name("rmsprop").name(), "rmsprop");
-  EXPECT_THROW(optimizer_by_name("sdg"), Error);
+  EXPECT_MESSAGE(
+      "no optimizer is named 'sdg'; the optimizers are sgd, adam, adamw, rmsprop, adagrad, lion, lamb; did "
+      "you "
+      "mean 'sgd'?",
+      optimizer_by_name("sdg"));
 }
 
 TEST(SgdTest, OverwritesInPlaceWithoutCopies) {

@@ -112,9 +112,15 @@ TEST(Schedules, LastRateStays) {
 TEST(Schedules, InvalidTextsAreErrors) {
   EXPECT_MESSAGE(
       "schedule: unknown kind 'cosin'; use constant, linear, cosine, step, exponential, one-cycle or "
-      "plateau",
+      "plateau; did you mean 'cosine'?",
       parse_schedule("cosin", 0.1, 10));
   EXPECT_MESSAGE("schedule: warmup takes a number, not 'x'", parse_schedule("cosine:warmup=x", 0.1, 10));
+  for (const char* text : {"cosine:", "cosine:warmup=1,", "cosine:,warmup=1"}) {
+    const std::string message =
+        std::string("schedule: '") + text +
+        "' has an empty option; write one after each colon and comma, as in cosine:key=value";
+    EXPECT_MESSAGE(message.c_str(), parse_schedule(text, 0.1, 10));
+  }
   EXPECT_MESSAGE("schedule: warmup takes a number, not ''", parse_schedule("cosine:warmup", 0.1, 10));
   EXPECT_MESSAGE(
       "schedule: constant has no option 'gamma'; all kinds have warmup, linear start and end, cosine end, "
