@@ -121,7 +121,7 @@ def build(tree, room, sample, count):
 
 def baseline(tree, room, size, limit_s):
     """Runs every test without a mutant. Returns {test: (seconds, reached mutants)} and the tests."""
-    tests = tree.tests(ROOMS[room]["tests"])
+    tests = tree.tests(ROOMS[room]["tests"], ROOMS[room].get("without"))
     facts = {}
     for name, test in tests.items():
         passed, seconds = tree.run(test, 0, limit_s, record=size + 1)

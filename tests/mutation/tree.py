@@ -83,10 +83,10 @@ class Tree:
             raise SystemExit("the build failed, but not because of a mistake:\n" + done.stdout[-3000:])
         return places
 
-    def tests(self, expression):
-        """The tests of ctest whose names match, as {name: (command, folder, environment)}."""
-        done = subprocess.run(["ctest", "--show-only=json-v1", "-R", expression], cwd=self.build, check=True,
-                              capture_output=True, text=True)
+    def tests(self, expression, without):
+        """The tests of ctest whose names match `expression` and not `without`, as {name: (command, folder, environment)}."""
+        done = subprocess.run(["ctest", "--show-only=json-v1", "-R", expression, *(["-E", without] if without else [])],
+                              cwd=self.build, check=True, capture_output=True, text=True)
         found = {}
         for test in json.loads(done.stdout)["tests"]:
             properties = {p["name"]: p["value"] for p in test.get("properties", [])}
