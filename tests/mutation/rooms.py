@@ -18,8 +18,8 @@ ROOMS = {
     },
     "parallel": {
         "sources": ["runtime/parallel/*.cpp"],
-        "targets": ["parallel_tests", "parallel_native_test", "data_parallel_tests"],
-        "tests": r"^(parallel_tests|parallel_native_test|data_parallel_tests)\.",
+        "targets": ["parallel_tests", "parallel_native_test", "data_parallel_tests", "simulate"],
+        "tests": r"^(parallel_tests|parallel_native_test|data_parallel_tests|simulate)\.",
         "without": SLOW,
     },
     "loader": {

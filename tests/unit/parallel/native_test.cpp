@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/parallel/native_test.cpp: the strategy `native` on the mutant, a backend with collectives that add up in
 // the order of ranks, as `owner` does: the results, and what happens when a member fails.
+#include <yoke/runtime/cost_model.h>
 #include <yoke/yoke.h>
 
 #include <cmath>
@@ -98,6 +99,23 @@ TEST_F(Native, RefusesMembersThatTheBackendCannotServe) {
                 StepPlan(contexts, 2, {{"w", {YOKE_TYPE_BOOL, {4}}}}, {}, options, nullptr);
               }),
               is_error(ErrorCode::kFailedPrecondition, "elements of type bool"));
+}
+
+TEST_F(Native, IsChosenOnlyWithADevicePerMemberAndAFixedOrderOfSums) {
+  const std::vector<Context> all = members(3);
+  constexpr std::int32_t kSummed[] = {YOKE_TYPE_F32};
+  constexpr std::int32_t kNotSummed[] = {YOKE_TYPE_F32, YOKE_TYPE_BOOL};
+  EXPECT_TRUE(costs_of(std::span(all).first(2), kSummed).has_native);
+  EXPECT_FALSE(costs_of(std::span(all).first(2), kNotSummed).has_native);
+  EXPECT_FALSE(costs_of(all, kSummed).has_native) << "two members are on one device";
+  const auto control = Rig::make_control(Streams::kNative);
+  control->provides.collectives = true;  // in any order
+  register_backend(runtime, 0, control);
+  std::vector<Context> unordered;
+  for (std::uint32_t k = 0; k < 2; ++k) {
+    unordered.emplace_back(Stream::create(runtime.backend(control->name)->open_device(k)));
+  }
+  EXPECT_FALSE(costs_of(unordered, kSummed).has_native);
 }
 
 // The order of streams that wait for each other, here for work of another backend, is kept by worker threads.
