@@ -134,7 +134,7 @@ def baseline(tree, room, size, limit_s):
 
 
 def batches(tests, names):
-    """The tests in this order, but all quick ones of a GoogleTest program in one process."""
+    """The tests in this order, but all quick ones of a GoogleTest program in one process, the cheapest program first."""
     alone, together = [], {}
     for seconds, name in names:
         command, folder, environment = tests[name]
@@ -143,7 +143,7 @@ def batches(tests, names):
             together.setdefault(command[0], []).append((seconds, filters[0].partition("=")[2], folder, environment))
         else:
             alone.append((seconds, name, tests[name]))
-    for program, quick in together.items():
+    for program, quick in sorted(together.items(), key=lambda item: sum(q[0] for q in item[1])):
         command = [program, "--gtest_fail_fast", "--gtest_filter=" + ":".join(q[1] for q in quick)]
         name = quick[0][1] if len(quick) == 1 else f"{len(quick)} tests of {program.rpartition('/')[2]}"
         yield sum(q[0] for q in quick), name, (command, quick[0][2], quick[0][3])
