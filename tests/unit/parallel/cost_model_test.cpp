@@ -118,6 +118,17 @@ TEST(MergeChoice, IsLoggedWithItsReason) {
   EXPECT_EQ(given.merge_reason(), "given");
 }
 
+TEST(MergeChoice, ReasonHasTimesInTheLargestUnit) {
+  const auto reason = [](double launch) {
+    GroupCosts costs{.nodes = {0, 0}};
+    costs.launch = launch;
+    return choose_merge(costs, {.byte_count = 1000}).reason;
+  };
+  EXPECT_THAT(reason(999e-6), HasSubstr("launch 999 us,"));
+  EXPECT_THAT(reason(1e-3), HasSubstr("launch 1 ms,"));
+  EXPECT_THAT(reason(1), HasSubstr("launch 1 s,"));
+}
+
 GroupCosts nodes(std::uint32_t members, std::uint32_t node_size) {
   GroupCosts costs;
   for (std::uint32_t k = 0; k < members; ++k) {
