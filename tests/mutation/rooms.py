@@ -4,7 +4,7 @@
 # sources: globs. targets: what ninja builds. tests: an expression for names of ctest, which excludes tests of speed.
 # without: an expression for names of ctest of tests that are too slow.
 SLOW = (r"^data_parallel_tests\.(Models\.|Shards/PrecisionOnShards\.LossesFollow|SynchronizedNorm\.WorksWithEvery|"
-        r"Accumulate\.GivesTheSameBitsWithOverlap|MixedShards\.GetRowsByMeasuredSpeed|Streams/FailingDevice)")
+        r"Accumulate\.GivesTheSameBitsWithOverlap|Streams/FailingDevice)")
 
 ROOMS = {
     "passes": {

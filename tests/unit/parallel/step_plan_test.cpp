@@ -251,6 +251,26 @@ TEST(StepPlanNumber, VectorIsOnAllShardsAndKeepsItsValues) {
   }
 }
 
+TEST(StepPlanNumber, RunningStateIsNotMeasured) {
+  const Rig rig;
+  const std::vector<Context> contexts = {Context(rig.stream()), Context(rig.stream())};
+  const StepPlan plan(contexts, 2, {{"w", {YOKE_TYPE_F32, {128}}}, {"mean", {YOKE_TYPE_F32, {64}}, true}}, {},
+                      {.merge = MergeStrategy::kOwner, .placement = Placement::kOwner, .has_number = true},
+                      nullptr);
+  std::vector<std::uint64_t> counts;
+  plan.each_measure([&](const UpdateShape& shape) { counts.push_back(shape.count); });
+  EXPECT_EQ(counts, std::vector<std::uint64_t>{128});
+}
+
+TEST(StepPlanNumber, VectorOfASingleShardNeedsNoGradients) {
+  const Rig rig;
+  const std::vector<Context> contexts(1, Context(rig.stream()));
+  StepPlan plan(contexts, 1, {{"w", {YOKE_TYPE_F32, {64}}}}, {}, {.has_number = true, .number_count = 2},
+                nullptr);
+  plan.allocate();
+  EXPECT_TRUE(contexts[0].has(StepPlan::kNumber));
+}
+
 TEST(StepPlanRows, ShardsWithoutRowsAddNothing) {
   for (const MergeStrategy strategy : kStrategies) {
     const Rig rig;
@@ -342,6 +362,12 @@ TEST(StepPlanMisuse, IsRefused) {
   EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "momentum", MergeUse::kNone));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, plan(YOKE_TYPE_F32, "momentum", static_cast<MergeUse>(77)));
   EXPECT_ERROR(ErrorCode::kOutOfRange, plan(YOKE_TYPE_F32, "momentum").memory(1));
+}
+
+TEST(StepPlanMisuse, BarrierWithoutAStreamIsRefused) {
+  const Rig rig;
+  LinkedCollective barrier;
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, barrier.add_barrier({rig.stream(), nullptr}));
 }
 
 TEST(StepPlanMisuse, NumbersThatAreNoEnumeratorsAreRefused) {
