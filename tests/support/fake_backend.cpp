@@ -251,7 +251,10 @@ class Device final : public sdk::Device {
   }
   sdk::Native native() override { return {.api = "fake", .handle = 1}; }
   sdk::CollectivesInfo collectives() override {
-    return {.sum_types = {YOKE_TYPE_F32}, .order_types = {YOKE_TYPE_F32}};
+    return {.sum_types = {YOKE_TYPE_F32},
+            .order_types = {YOKE_TYPE_F32},
+            .features = control_->collectives_features,
+            .member_limit = control_->member_limit};
   }
   sdk::GroupId create_group_id() override { return {}; }
   std::unique_ptr<sdk::Communicator> join_group(const sdk::GroupId&, std::uint32_t, std::uint32_t) override {

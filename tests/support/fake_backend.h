@@ -75,6 +75,10 @@ struct Control {
   std::atomic<bool> freed_in_use{false};  // a buffer was destroyed during a call that uses it
   std::atomic<bool> is_aborted{false};    // device_abort was called
 
+  // What collectives_describe returns.
+  std::uint64_t collectives_features = 0;
+  std::uint32_t member_limit = 0;
+
   // Removes optional abilities: device_to_device, fill and the host address of buffers.
   void make_bare();
 };

@@ -147,6 +147,31 @@ TEST_F(SdkStreamTest, RowsOfCollectivesAreChecked) {
   table->communicator_destroy(communicator);
 }
 
+// The limit is on the members of one process, so a group over processes may be larger.
+TEST_F(SdkStreamTest, GroupsMayExceedTheLimitOnlyOverProcesses) {
+  control_->provides.collectives = true;
+  control_->member_limit = 2;
+  begin();
+  const auto* table = entered_->table<yoke_collectives_api>(YOKE_COLLECTIVES_TABLE);
+  ASSERT_NE(table, nullptr);
+  auto id = sized<yoke_group_id>();
+  ASSERT_EQ(table->group_id_create(device_, &id, error()), YOKE_STATUS_OK);
+  const auto join = [&](std::uint32_t size) {
+    auto args = sized<yoke_communicator_args>();
+    args.id = &id.bytes[0];
+    args.size = size;
+    yoke_communicator* communicator = nullptr;
+    const std::int32_t code = table->communicator_create(device_, &args, &communicator, error());
+    table->communicator_destroy(communicator);
+    return code;
+  };
+  EXPECT_EQ(join(2), YOKE_STATUS_OK);
+  EXPECT_EQ(join(3), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_THAT(error()->text, HasSubstr("a group of 3 members; the most are 2"));
+  control_->collectives_features = YOKE_COLLECTIVES_PROCESSES;
+  EXPECT_EQ(join(3), YOKE_STATUS_OK);
+}
+
 TEST_F(SdkStreamTest, NullHandlesAreRefused) {
   control_->provides.memory = true;
   begin();

@@ -118,6 +118,25 @@ TEST_F(Native, IsChosenOnlyWithADevicePerMemberAndAFixedOrderOfSums) {
   EXPECT_FALSE(costs_of(unordered, kSummed).has_native);
 }
 
+TEST_F(Native, LimitIsOnTheMembersOfThisProcess) {
+  const auto control = Rig::make_control(Streams::kNative);
+  control->provides.collectives = true;
+  control->collectives_features = YOKE_COLLECTIVES_PROCESSES;
+  control->member_limit = 2;
+  register_backend(runtime, 0, control);
+  const auto device = runtime.backend(control->name)->open_device(0);
+  std::vector<Context> contexts;
+  for (int k = 0; k < 3; ++k) {
+    contexts.emplace_back(Stream::create(device));
+  }
+  EXPECT_THAT(error_of([&] { Collectives::create(MergeStrategy::kNative, contexts); }),
+              is_error(ErrorCode::kFailedPrecondition, "'test0:0' has at most 2 members, not 3"));
+  const auto group =
+      Collectives::create(MergeStrategy::kNative, std::span(contexts).first(2), MergeUse::kStreaming, nullptr,
+                          Wire::kFull, {0, 3, create_group_id(*device)});
+  EXPECT_EQ(group->size(), 3U);
+}
+
 // The order of streams that wait for each other, here for work of another backend, is kept by worker threads.
 TEST_F(Native, MembersThatWaitForAnotherBackendTakePart) {
   const auto control = register_backend(runtime, 0, Rig::make_control(Streams::kNative));

@@ -75,10 +75,13 @@ inline std::int32_t communicator_create(yoke_device* device, const yoke_communic
                                                       " is not in a group of " + std::to_string(given.size) +
                                                       " members");
     }
-    if (const std::uint32_t most = device->object->collectives().member_limit;
-        most != 0 && given.size > most) {
+    // The limit is on the members of this process; those of a group over processes are not known here.
+    if (const CollectivesInfo info = device->object->collectives();
+        (info.features & YOKE_COLLECTIVES_PROCESSES) == 0 && info.member_limit != 0 &&
+        given.size > info.member_limit) {
       throw Failure(YOKE_STATUS_UNIMPLEMENTED, "a group of " + std::to_string(given.size) +
-                                                   " members; the most are " + std::to_string(most));
+                                                   " members; the most are " +
+                                                   std::to_string(info.member_limit));
     }
     GroupId id{};
     std::copy_n(given.id, id.size(), id.begin());
