@@ -53,6 +53,8 @@ const Dims kInputs = {4, 3};
 
 const InvalidArgument kInvalidArguments[] = {
     {"NoShards", [](Arguments& a) { a.options.shards = 0; }, "data_parallel: shards is 0; choose 1 to 4096"},
+    {"TooManyShards", [](Arguments& a) { a.options.shards = 4097; },
+     "data_parallel: shards is 4097; choose 1 to 4096"},
     {"NoLearningRate", [](Arguments& a) { a.options.learning_rate = Tensor(); },
      "learning_rate is missing; set options.learning_rate"},
     {"LearningRateIsNotAScalar", [](Arguments& a) { a.options.learning_rate = zeros(Type::kF32, kVector); },
@@ -77,9 +79,13 @@ const InvalidArgument kInvalidArguments[] = {
      "every backend of a list needs a number of shards"},
     {"BackendCountIsNotANumber", [](Arguments& a) { a.options.backend_name = "cc:x"; },
      "the colon must be followed by a number of shards"},
+    {"BackendCountIsTooLarge", [](Arguments& a) { a.options.backend_name = "cc:4097"; },
+     "the colon must be followed by a number of shards, 1 to 4096"},
     {"BackendCountContradictsShards", [](Arguments& a) { a.options.backend_name = "cc:3"; },
      "requests 3 shards, but options.shards is 2"},
     {"SeedOutOfRange", [](Arguments& a) { a.options.base_seed = -1; }, "base_seed -1 is out of range"},
+    {"SeedIsTooLarge", [](Arguments& a) { a.options.base_seed = (std::int64_t{1} << 62) - 4096; },
+     "base_seed 4611686018427383808 is out of range [0, 2^62 - 4097]"},
 };
 
 class InvalidArgumentTest : public ::testing::TestWithParam<InvalidArgument> {};
@@ -93,6 +99,14 @@ TEST_P(InvalidArgumentTest, IsAnErrorBeforeTraining) {
 
 INSTANTIATE_TEST_SUITE_P(DataParallel, InvalidArgumentTest, ::testing::ValuesIn(kInvalidArguments),
                          [](const auto& one) { return std::string(one.param.name); });
+
+TEST(EmptyFunctions, AreRefused) {
+  const Arguments a;
+  EXPECT_THAT(error_of([&] { data_parallel(a.options, a.inputs, a.targets, nullptr, [](Trainer&) {}); }),
+              is_error(ErrorCode::kInvalidArgument, "data_parallel: loss_of is an empty function"));
+  EXPECT_THAT(error_of([&] { data_parallel(a.options, a.inputs, a.targets, a.loss_of, nullptr); }),
+              is_error(ErrorCode::kInvalidArgument, "data_parallel: body is an empty function"));
+}
 
 TEST(SetBatch, RejectsAnotherShapeAndTrainingCanContinue) {
   Arguments().run([](Trainer& trainer) {

@@ -186,6 +186,18 @@ TEST(MemoryNeeds, OfASingleShardHaveNoGradients) {
   problem.run(options, [](Trainer&) {});
 }
 
+TEST(MemoryNeeds, AvailableIsTheLimitOfTheDevice) {
+  const Problem problem;
+  for (const std::int64_t limit : {std::int64_t{0}, std::int64_t{1} << 30U}) {
+    DataParallelOptions options = options_for(2, 0.01F);
+    options.device_options = {{"memory_limit", limit}};
+    options.check_memory = [&](std::span<const MemoryNeed> needs) {
+      EXPECT_EQ(needs[0].available, static_cast<std::uint64_t>(limit)) << "0: only host memory limits it";
+    };
+    problem.run(options, [](Trainer&) {});
+  }
+}
+
 TEST(MemoryNeeds, CheckRunsBeforeAnythingIsAllocatedAndMayRefuse) {
   const Problem problem;
   DataParallelOptions options = options_for(2, 0.01F);

@@ -6,6 +6,7 @@
 #include <span>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "common.h"
 #include "error_of.h"
@@ -182,6 +183,25 @@ TEST(Feed, FailsInTheStepThatNeedsTheBatchAndIsAskedAgain) {
       EXPECT_EQ(all_values(trainer), after);
     });
   }
+}
+
+// The batch is asked for two steps ahead. Its failure is reported once, in the step that needs it.
+TEST(Feed, ReportsAFailureThatDoesNotRepeat) {
+  bool fails = true;
+  const auto next = [&](std::int64_t number) {
+    if (number == 3 && std::exchange(fails, false)) {
+      throw std::runtime_error("the disk is busy");
+    }
+    return batch_of(number);
+  };
+  train(fed_options(2), next, [](Trainer& trainer) {
+    for (int i = 0; i < 3; ++i) {
+      trainer.step();
+    }
+    EXPECT_THAT(error_of([&] { trainer.step(); }), is_error(ErrorCode::kUnknown, "the disk is busy"));
+    trainer.step();
+    EXPECT_EQ(trainer.step_count(), 4);
+  });
 }
 
 TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {

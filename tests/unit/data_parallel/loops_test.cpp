@@ -340,6 +340,10 @@ TEST(ExampleLoop, GoesOnFromPriorContexts) {
   EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),
               is_error(ErrorCode::kInvalidArgument, "prior_contexts has 2 contexts, but shards is 3"));
   loop.options.shards.reset();
+  loop.options.prior_contexts.resize(4097, loop.options.prior_contexts[0]);
+  EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),
+              is_error(ErrorCode::kInvalidArgument,
+                       "prior_contexts has 4097 contexts; give one per shard, at most 4096"));
   loop.options.prior_contexts = {Context(Stream::create(device))};
   loop.options.prior_contexts[0].init_zeros("0.weight", {YOKE_TYPE_F32, {2, 2}});
   EXPECT_THAT(error_of([&] { (void)example_train_loop(loop, kX, kY, model, kMse); }),

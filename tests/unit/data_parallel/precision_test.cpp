@@ -397,7 +397,8 @@ TEST(LossScaling, WrongStatesAndValuesAreErrors) {
     const TrainerState state = trainer.state();
     for (const LossScale& wrong :
          {LossScale{0, 0, 0}, LossScale{-1, 0, 0}, LossScale{INFINITY, 0, 0}, LossScale{NAN, 0, 0},
-          LossScale{1, -1, 0}, LossScale{1, 2000, 0}, LossScale{1, 0, -1}, LossScale{1, 0, 1}}) {
+          LossScale{std::ldexp(1, 101), 0, 0}, LossScale{std::ldexp(1, -101), 0, 0}, LossScale{1, -1, 0},
+          LossScale{1, 2000, 0}, LossScale{1, 0, -1}, LossScale{1, 0, 1}}) {
       TrainerState other = state;
       other.loss_scale = wrong;
       EXPECT_THAT(error_of([&] { trainer.set_state(other); }),
