@@ -70,55 +70,6 @@ TEST_P(StepPlanTest, KeepsTheLastStep) {
   }
 }
 
-// A step fails on some shard and, with it, on those that wait for it. The plan and the gradient programs stay linked
-// with the renewed streams.
-TEST_P(StepPlanTest, ContinuesOnRenewedStreams) {
-  for (const MergeStrategy strategy : kStrategies) {
-    for (const Placement placement : kPlacements) {
-      SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement));
-      const Rig rig(GetParam());
-      Training training(rig, 3, 300, {.merge = strategy, .placement = placement, .bucket_byte_count = 512});
-      std::vector<std::shared_ptr<Stream>> streams(training.plan().streams().begin(),
-                                                   training.plan().streams().end());
-      for (const Context& context : training.contexts()) {
-        streams.push_back(context.stream());
-      }
-      const auto wait = [&] {
-        for (const auto& stream : streams) {
-          stream->wait();
-        }
-      };
-      training.compute();
-      training.plan().step(training.tables());
-      wait();
-      EXPECT_ERROR(ErrorCode::kInternal, {
-        rig.control->fail_after = 4;  // the second call after the gradients
-        training.compute();
-        training.plan().step(training.tables());
-        wait();
-      });
-
-      for (const auto& stream : streams) {
-        stream->renew();
-      }
-      for (const Context& context : training.contexts()) {
-        for (const std::string& name : context.names()) {
-          if (name != "x" && name != "y") {
-            fill(*context.stream(), context.tensor(name).view, 0.0F);
-          }
-        }
-      }
-      for (int step = 1; step <= 2; ++step) {
-        training.compute();
-        training.plan().step(training.tables());
-      }
-      for (std::uint32_t k = 0; k < 3; ++k) {
-        EXPECT_EQ(training.weights(k), std::vector<float>(300, expected(3, 2))) << "shard " << k;
-      }
-    }
-  }
-}
-
 TEST(StepPlanRing, SendsSmallTensorsInFewPieces) {
   std::map<std::uint32_t, std::uint64_t> calls;
   for (const std::uint32_t shards : {5U, 20U}) {
