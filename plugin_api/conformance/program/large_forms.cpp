@@ -108,7 +108,7 @@ constexpr Form kForms[] = {
     {"arg x : u8[2100001] in\n arg y : u8[2100001] out\n y[i] = x[i] + 3\n", DataKind::kWide},
     {"arg x : f32[{c}, {r+9}] in\n arg y : f32[{r}, {c}] out\n y[i, j] = x[j, i]\n"},
     {"arg x : i32[{c}, {r}] in\n arg y : i32[{r}, {c+9}] inout\n y[i, j + 4] for[j:{c}] = x[j, i]\n"},
-    {"arg x : f32[{r}, 300] in\n arg w : f32[90] in\n arg y : f32[{r}, 90] out\n y[i, j] = sum[k] x[i, k] * "
+    {"arg x : f32[257, 300] in\n arg w : f32[90] in\n arg y : f32[257, 90] out\n y[i, j] = sum[k] x[i, k] * "
      "w[j]\n",
      DataKind::kUnit},
     {"arg x : f32[{r}, {c}] in\n arg y : f32[{r}, {c}] out\n temp t : f32[{r}, {c}]\n @fused[i] {\n t[i, j] "
