@@ -45,6 +45,17 @@ void large(Kit& kit) {
   });
 }
 
+void vast(Kit& kit) {
+  GeneratorOptions options = generator_options(kit.device());
+  options.vast = true;
+  const std::uint64_t seed = kit.settings().seed;
+  // Odd numbers are about a form of statement, even ones about an operation. Each seed has other operations.
+  const std::uint64_t first = seed % 100'000 * 2;
+  run_cases(kit, share_of_programs(kit, 50, 4), [&](std::uint64_t index) {
+    return generate_case(seed, first + 2 * index + (index % 5 == 4 ? 0 : 1), options);
+  });
+}
+
 // The most programs of one text for launches at the same time: each has four sets of buffers.
 constexpr std::uint64_t kTogether = 25;
 
@@ -131,6 +142,11 @@ std::vector<Test> program_tests() {
        "statements of every form have the right results at sizes beyond 2^16 and around tiles",
        {25, 26},
        large,
+       3},
+      {"vast",
+       "random programs with extents beyond 2^16 have the results of the reference executor",
+       {25, 26},
+       vast,
        3},
       {"many",
        "a text may have hundreds of programs, and a program dozens of arguments, symbols and statements",

@@ -36,10 +36,13 @@ Test family_test(Test test) {
 }  // namespace
 
 std::vector<Test> contraction_loop_tests() {
-  return {family_test<loop_programs>({"loops",
-                                      "sums of products are right with any number of loops for the batch, "
-                                      "the rows, the columns and the reduction",
-                                      {25, 26}})};
+  return {
+      family_test<loop_programs>({"loops",
+                                  "sums of products are right with any number of loops for the batch, "
+                                  "the rows, the columns and the reduction",
+                                  {25, 26}}),
+      family_test<repeat_product_programs>(
+          {"repeated", "products and reductions in repeat blocks use the operands of each round", {25, 26}})};
 }
 
 std::vector<Test> program_border_tests() {

@@ -52,6 +52,10 @@ std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Many temporaries that live before, in and after repeat blocks, from one round to the next and to the end.
 std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask);
 
+// Products, reductions, gathers and scatters in repeat blocks, whose operands move with the variable or change in the
+// block.
+std::vector<Case> repeat_product_programs(std::uint64_t seed, std::uint64_t type_mask);
+
 // The types of a mask, in the order of their numbers.
 std::vector<program::Type> types_of(std::uint64_t type_mask);
 // Adds cases and numbers them.

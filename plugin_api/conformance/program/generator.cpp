@@ -53,6 +53,23 @@ std::vector<Subject> subjects(std::uint64_t mask) {
 }
 
 constexpr std::uint64_t kFormCount = 20;
+constexpr std::uint64_t kVastIterations = 150'000;
+
+// Whether a program is neither small nor slow.
+bool is_vast(const Case& one) {
+  std::uint64_t all = 0;
+  for (const Statement& statement : one.program.statements) {
+    std::uint64_t iterations = statement.repeat < 0 ? 1 : 4;
+    for (const program::Loop& loop : statement.loops) {
+      iterations *= loop.extent;
+    }
+    all += iterations;
+  }
+  for (const Tensor& tensor : one.program.tensors) {
+    all += tensor.element_count();
+  }
+  return all >= 60'000 && all <= 8 * kVastIterations;
+}
 
 }  // namespace
 
@@ -72,8 +89,9 @@ bool takes_type(program::Op op, Type type) {
   return program::result_type(op, types, reason).has_value();
 }
 
-Generator::Generator(std::uint64_t seed, std::uint64_t index, const GeneratorOptions& options)
-    : options_(options), random_(seed, "program", index) {
+Generator::Generator(std::uint64_t seed, std::uint64_t index, const GeneratorOptions& options,
+                     std::uint64_t attempt)
+    : options_(options), random_(seed, "program", index + attempt * (std::uint64_t{1} << 32U)) {
   case_.seed = seed;
   case_.index = index;
   case_.program.name = "p" + std::to_string(index);
@@ -83,7 +101,7 @@ Case Generator::make() {
   choose_sizes();
   choose_symbols();
   feature(case_.index);
-  const std::uint64_t more = options_.chains ? 4 + random_.below(12) : random_.below(6);
+  const std::uint64_t more = options_.chains ? 4 + random_.below(12) : random_.below(options_.vast ? 3 : 6);
   for (std::uint64_t i = 0; i < more; ++i) {
     any_form();
   }
@@ -204,6 +222,13 @@ void Generator::choose_sizes() {
     iteration_limit_ = 2000;
     return;
   }
+  if (options_.vast) {
+    pool_ = {2 + random_.below(7), one_of<std::uint64_t>({31, 32, 33, 63, 64, 65, 100, 129}),
+             one_of<std::uint64_t>({255, 256, 257, 300, 511, 1000, 1024, 1025, 1537, 4095, 4097}),
+             one_of<std::uint64_t>({8193, 20011, 40000, 65535, 65536, 65537, 70001, 98304, 131073})};
+    iteration_limit_ = kVastIterations;
+    return;
+  }
   const std::uint64_t size_class = random_.below(100);
   for (int i = 0; i < 4; ++i) {
     pool_.push_back(size_class < 55 ? 1 + random_.below(6) : 1 + random_.below(40));
@@ -305,19 +330,9 @@ void Generator::group_by_hints() {
   }
 }
 
-// Makes some `in` arguments share memory.
-void Generator::share_arguments() {
-  const auto& tensors = case_.program.tensors;
-  for (std::size_t later = 1; later < tensors.size(); ++later) {
-    for (std::size_t before = 0; before < later; ++before) {
-      if (tensors[later].role == Role::kIn && tensors[before].role == Role::kIn &&
-          tensors[later].type == tensors[before].type && tensors[later].dims == tensors[before].dims &&
-          case_.data[later].kind == case_.data[before].kind && case_.data[before].shared < 0 && chance(30)) {
-        case_.data[later].shared = static_cast<std::int32_t>(before);
-        break;
-      }
-    }
-  }
+// A limit of the forms, which are made for small programs.
+std::uint64_t Generator::scaled(std::uint64_t limit) const {
+  return options_.vast ? std::min(limit * 250, iteration_limit_) : limit;
 }
 
 std::uint64_t Generator::extent(std::uint64_t limit) {
@@ -332,6 +347,10 @@ std::size_t Generator::rank() {
 
 Generator::Dims Generator::dims(std::size_t rank, std::uint64_t limit) {
   Dims made;
+  if (options_.vast) {
+    rank = std::max<std::size_t>(std::min<std::size_t>(rank, 5), chance(90) ? 1 : 0);
+    limit = scaled(limit);
+  }
   for (std::size_t i = 0; i < rank; ++i) {
     // Tensors of high rank have small dimensions.
     made.push_back(rank > 4 ? extent(std::min<std::uint64_t>(limit, 3)) : extent(limit));
@@ -361,7 +380,11 @@ std::uint32_t Generator::add_result(Type type, Dims dims) {
 }
 
 Case generate_case(std::uint64_t seed, std::uint64_t index, const GeneratorOptions& options) {
-  return Generator(seed, index, options).make();
+  Case made = Generator(seed, index, options).make();
+  for (std::uint64_t attempt = 1; options.vast && attempt < 50 && !is_vast(made); ++attempt) {
+    made = Generator(seed, index, options, attempt).make();
+  }
+  return made;
 }
 
 }  // namespace yoke::conformance

@@ -14,6 +14,8 @@ struct GeneratorOptions {
   // For tests of optimizers: many small statements, most of them connected by
   // temporaries; repeated statements and whole copies.
   bool chains = false;
+  // Few statements, most of them over 10,000 to 200,000 iterations, with extents beyond 2^16 and around tiles.
+  bool vast = false;
 };
 
 // Returns case `index` of `seed`, which is valid by construction and depends only on the three

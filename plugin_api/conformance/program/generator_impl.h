@@ -22,7 +22,8 @@ inline bool is_number(program::Type type) {
 
 class Generator {
  public:
-  Generator(std::uint64_t seed, std::uint64_t index, const GeneratorOptions& options);
+  Generator(std::uint64_t seed, std::uint64_t index, const GeneratorOptions& options,
+            std::uint64_t attempt = 0);
   Case make();
 
  private:
@@ -66,6 +67,7 @@ class Generator {
   void scan();
   void share_arguments();
   std::uint64_t extent(std::uint64_t limit);
+  std::uint64_t scaled(std::uint64_t limit) const;
   Dims dims(std::size_t rank, std::uint64_t limit);
   std::size_t rank();
   std::uint32_t add_tensor(Type type, Dims dims, program::Role role, DataKind kind, std::int64_t limit = 1);

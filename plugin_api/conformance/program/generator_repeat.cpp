@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/generator_repeat.cpp: puts statements into repeat blocks.
+// plugin_api/conformance/program/generator_repeat.cpp: puts statements into repeat blocks, and arguments into
+// shared memory.
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -124,6 +125,21 @@ void Generator::scan() {
       Expr::make(one_of({Op::kAdd, Op::kSub, Op::kMax, Op::kMin}), {std::move(old), std::move(term)}),
       static_cast<std::int32_t>(number));
   add({y, {at(0), at(1)}, {}}, Expr::read(type, {h, {at(0), at(1)}, {}}), -1);
+}
+
+// Makes some `in` arguments share memory.
+void Generator::share_arguments() {
+  const auto& tensors = case_.program.tensors;
+  for (std::size_t later = 1; later < tensors.size(); ++later) {
+    for (std::size_t before = 0; before < later; ++before) {
+      if (tensors[later].role == Role::kIn && tensors[before].role == Role::kIn &&
+          tensors[later].type == tensors[before].type && tensors[later].dims == tensors[before].dims &&
+          case_.data[later].kind == case_.data[before].kind && case_.data[before].shared < 0 && chance(30)) {
+        case_.data[later].shared = static_cast<std::int32_t>(before);
+        break;
+      }
+    }
+  }
 }
 
 }  // namespace yoke::conformance

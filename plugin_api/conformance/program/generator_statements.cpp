@@ -60,7 +60,7 @@ std::uint64_t Generator::iterations() const {
 
 // Adds one to three loops with at most `limit` iterations in total.
 void Generator::add_reduce_loops(std::uint64_t limit) {
-  limit = std::max<std::uint64_t>(1, std::min(limit, iteration_limit_ / iterations()));
+  limit = std::max<std::uint64_t>(1, std::min(scaled(limit), iteration_limit_ / iterations()));
   const std::uint64_t count = 1 + (chance(35) ? 1 + random_.below(2) : 0);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t size = extent(limit);

@@ -187,7 +187,7 @@ void Generator::gather_form() {
   Dims size;
   const std::size_t gathered = 1 + random_.below(2);
   for (std::size_t i = 0; i < gathered; ++i) {
-    size.push_back(extent(40));
+    size.push_back(extent(scaled(40)));
     access.indices.push_back(gather_index(size.back()));
   }
   for (std::uint32_t loop = 0; loop < statement_.loops.size() && access.indices.size() < 6; ++loop) {
@@ -222,7 +222,7 @@ void Generator::scatter_form() {
   for (std::size_t dim = 0; dim < size.size(); ++dim) {
     if (dim == by_element || chance(15)) {
       const bool existing = !statement_.loops.empty() && chance(25);
-      const std::uint32_t loop = existing ? 0 : add_loop(extent(200));
+      const std::uint32_t loop = existing ? 0 : add_loop(extent(scaled(200)));
       const Type type = type_where(program::is_integer).value_or(Type::kI32);
       const std::uint32_t indices = add_tensor(type, {statement_.loops[loop].extent}, Role::kIn,
                                                DataKind::kIndex, static_cast<std::int64_t>(size[dim]));
@@ -261,7 +261,7 @@ void Generator::scatter_form() {
 void Generator::radix_form() {
   const Type type = number_type();
   const std::uint64_t low = 1 + random_.below(6);
-  const std::uint64_t high = extent(100);
+  const std::uint64_t high = extent(scaled(100));
   Dims size = dims(random_.below(3), 60);
   size.insert(size.begin() + static_cast<std::ptrdiff_t>(random_.below(size.size() + 1)), low * high);
   const std::uint32_t target = add_result(type, size);
@@ -320,7 +320,7 @@ void Generator::softmax_form() {
   }
   const Dims rows = dims(random_.below(3), 100);
   Dims all = rows;
-  all.push_back(extent(300));
+  all.push_back(extent(scaled(300)));
   const std::uint32_t x =
       add_tensor(*real, all, Role::kIn, chance(50) ? DataKind::kUniform : DataKind::kWide);
   const std::uint32_t highest = add_tensor(*real, rows, Role::kTemp, DataKind::kDyadic);
