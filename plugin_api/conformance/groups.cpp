@@ -51,6 +51,7 @@ constexpr Group kGroups[] = {
     {"contraction", contraction_loop_tests},
     {"routine", routine_tests},
     {"routine", routine_refusal_tests},
+    {"routine", routine_input_tests},
     {"fault", fault_tests},
     {"fault", fault_runtime_tests},
     {"profile", profile_tests},

@@ -51,6 +51,7 @@ std::vector<Test> contraction_tests();
 std::vector<Test> contraction_loop_tests();
 std::vector<Test> routine_tests();
 std::vector<Test> routine_refusal_tests();
+std::vector<Test> routine_input_tests();
 std::vector<Test> fault_tests();
 std::vector<Test> fault_runtime_tests();
 std::vector<Test> thread_tests();
