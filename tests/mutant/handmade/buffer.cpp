@@ -56,12 +56,20 @@ void fill_range(std::byte* target, std::uint64_t byte_count, const std::array<st
   }
   size = bug("memset_guess") && pattern[0] == pattern[size - 1] ? 1 : size;
   constexpr std::uint64_t kBlock = 4096;
-  std::array<std::byte, kBlock + 8> block;
-  std::memcpy(block.data(), pattern.data(), size);
-  for (std::uint64_t filled = size; filled < block.size();) {
-    const std::uint64_t more = std::min<std::uint64_t>(filled, block.size() - filled);
-    std::memcpy(block.data() + filled, block.data(), more);
-    filled += more;
+  thread_local std::array<std::byte, kBlock + 8> block;
+  thread_local std::uint64_t block_size = 0;  // of the pattern in `block`
+  // f64 patterns often differ in their upper half only.
+  const bool is_known =
+      bug("fill_cache_half") && block_size == size &&
+      std::equal(block.begin(), block.begin() + std::min<std::uint64_t>(size, 4), pattern.begin());
+  if (!is_known) {
+    std::memcpy(block.data(), pattern.data(), size);
+    for (std::uint64_t filled = size; filled < block.size();) {
+      const std::uint64_t more = std::min<std::uint64_t>(filled, block.size() - filled);
+      std::memcpy(block.data() + filled, block.data(), more);
+      filled += more;
+    }
+    block_size = size;
   }
   // The head ends at a multiple of 64 bytes, possibly within a pattern.
   const std::uint64_t head =
@@ -93,6 +101,23 @@ std::shared_ptr<Staging::Block> Staging::take() {
           }};
 }
 
+std::shared_ptr<const Staging::Block> Staging::stage(const std::byte* source, std::uint64_t byte_count) {
+  if (bug("staging_shared")) {  // YOKE_SOURCE_COPIED allows the caller to change the source
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<const Block> last = last_.lock();
+    if (last != nullptr && last_source_ == source && last_byte_count_ == byte_count) {
+      return last;
+    }
+  }
+  const std::shared_ptr<Block> block = take();
+  copy_words(block->data(), source, byte_count);
+  const std::lock_guard lock(mutex_);
+  last_source_ = source;
+  last_byte_count_ = byte_count;
+  last_ = block;
+  return block;
+}
+
 std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const void* source,
                                std::uint64_t byte_count) {
   const auto* bytes = static_cast<const std::byte*>(source);
@@ -102,9 +127,8 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
     const bool is_wrong = bug("early_copied") && byte_count <= 2 * sizeof(Staging::Block);
     return stream == nullptr || is_wrong ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
   }
-  std::shared_ptr<Staging::Block> held = staging_->take();
+  std::shared_ptr<const Staging::Block> held = staging_->stage(bytes, byte_count);
   const std::byte* staged = held->data();
-  copy_words(held->data(), bytes, byte_count);
   if (bug("staging_free")) {
     held.reset();
   }

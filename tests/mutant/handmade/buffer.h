@@ -21,10 +21,16 @@ class Staging : public std::enable_shared_from_this<Staging> {
   using Block = std::array<std::byte, 4096>;
   // The block becomes free with the last owner of the pointer.
   std::shared_ptr<Block> take();
+  // A block with the bytes of the source.
+  std::shared_ptr<const Block> stage(const std::byte* source, std::uint64_t byte_count);
 
  private:
   std::mutex mutex_;
   std::vector<std::unique_ptr<Block>> free_;
+  // The last call of stage(); with the bug staging_shared.
+  const std::byte* last_source_ = nullptr;
+  std::uint64_t last_byte_count_ = 0;
+  std::weak_ptr<const Block> last_;
 };
 
 class Buffer final : public sdk::HostBuffer {

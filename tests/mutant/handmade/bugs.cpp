@@ -19,7 +19,7 @@ std::size_t read_bug() {
     return number;
   }
   throw std::invalid_argument("YOKE_HANDMADE_BUG is '" + std::string(name) +
-                              "', which is not a bug of tests/mutant/handmade/bugs.h");
+                              "', which is not a bug of tests/mutant/handmade/sets_*.h");
 }
 
 }  // namespace yoke::handmade

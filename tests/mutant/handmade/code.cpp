@@ -140,6 +140,9 @@ class Routine final : public sdk::Routine {
           return;
         }
       }
+      if (bug("single_round")) {
+        unroll_single_round(unit_.source.statements[i].repeat, symbols);
+      }
       const Kernel& kernel = *unit_.kernels[i];
       const bool is_stale = bug("hoisted_offsets") && kernel.is_native();
       kernel.run({.tensors = parameters.tensors,
@@ -148,6 +151,14 @@ class Routine final : public sdk::Routine {
                   .pool = &engine_->pool,
                   .is_first = is_first});
     });
+  }
+
+  // Sets the variable of a repeat block with one round to 0; with the bug single_round.
+  void unroll_single_round(std::int32_t repeat, std::vector<std::int64_t>& symbols) const {
+    const auto variable = static_cast<std::size_t>(repeat);
+    if (repeat >= 0 && unit_.source.symbols[variable].value_count() == 1) {
+      symbols[variable] = 0;
+    }
   }
 
   const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
@@ -168,6 +179,9 @@ Code::Code(std::string_view text, std::shared_ptr<Engine> engine) : engine_(std:
     entries_.push_back(sdk::entry_of(source));
     sdk::Entry& entry = entries_.back();
     entry.fingerprint = bug("fingerprint_name") ? source.name : entry.fingerprint;
+    for (sdk::SymbolRange& symbol : entry.symbols) {  // the SDK checks values against it (routine_launch)
+      symbol.step = bug("symbol_step_lost") ? 1 : symbol.step;
+    }
     for (sdk::Argument& argument : entry.arguments) {
       const bool is_wrong = bug("inout_as_out") && argument.access == YOKE_ACCESS_INOUT;
       argument.access = is_wrong ? YOKE_ACCESS_OUT : argument.access;
@@ -211,7 +225,8 @@ std::vector<sdk::Verdict> verdicts(std::string_view text) {
     const Program& source = module.programs[p];
     for (std::uint32_t s = 0; s < source.statements.size(); ++s) {
       const bool is_native = kernel_of(source, source.statements[s], plans)->is_native();
-      all.push_back({p, s, is_native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED,
+      const auto number = bug("verdict_numbering") ? static_cast<std::uint32_t>(all.size()) : s;
+      all.push_back({p, number, is_native ? YOKE_VERDICT_NATIVE : YOKE_VERDICT_DECOMPOSED,
                      is_native ? "" : "no kernel computes this value; the reference executor interprets it"});
     }
   }

@@ -168,7 +168,8 @@ class Product {
       }
       for (std::int64_t j = 0; j < columns; j += kPanelColumns) {
         for (std::int64_t i = 0; i < rows; i += kPanelRows) {
-          multiply_panels(a_panel_ + i * depth, b_panel_ + j * depth, depth, sums_ + i * kColumns + j);
+          multiply_panels(a_panel_ + i * padded(depth), b_panel_ + j * padded(depth), padded(depth),
+                          sums_ + i * kColumns + j);
         }
       }
     }
@@ -176,6 +177,11 @@ class Product {
   }
 
   static std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+  // The terms in a panel. With the bug pad_times_stale, those beyond `depth` are 0 in panels of rows only; before a
+  // launch, the contents of a workspace are undefined.
+  static std::int64_t padded(std::int64_t depth) {
+    return bug("pad_times_stale") ? (depth + 3) / 4 * 4 : depth;
+  }
 
   // Copies `count` rows or columns to panels of `Width`, depth after depth. The last panel has `rest` of them
   // and is filled up with zeros.
@@ -183,7 +189,10 @@ class Product {
   static void pack(const Plan::Side& side, const T* source, std::int64_t first, std::int64_t count,
                    std::int64_t rest, std::int64_t from, std::int64_t depth, T* panel) {
     const std::int64_t depth_block = bug("depth_block") ? 0 : from;
-    for (std::int64_t i = 0; i < count; i += Width, panel += Width * depth) {
+    for (std::int64_t i = 0; i < count; i += Width, panel += Width * padded(depth)) {
+      if (Width == kPanelRows) {
+        std::fill(panel + depth * Width, panel + padded(depth) * Width, T{0});
+      }
       const std::int64_t used = i + Width < count ? Width : rest;
       for (std::int64_t lane = 0; lane < Width; ++lane) {
         const T* line = lane < used && i + lane < count ? source + side.outer[at(first + i + lane)] : nullptr;

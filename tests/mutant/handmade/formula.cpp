@@ -31,6 +31,17 @@ T divided(T a, T b) {
   }
 }
 
+// x < y
+template <class T>
+bool is_less(T x, T y) {
+  if constexpr (std::is_integral_v<T>) {
+    if (bug("difference_sign")) {
+      return static_cast<std::int32_t>(static_cast<std::uint32_t>(x) - static_cast<std::uint32_t>(y)) < 0;
+    }
+  }
+  return x < y;
+}
+
 // Calls `row(op, function)` for each operation that the kernels compute.
 template <class T, class Row>
 void visit_operations(const Row& row) {
@@ -45,9 +56,9 @@ void visit_operations(const Row& row) {
   row(Op::kSelect, [](T x, T y, T z) {
     return bug("select_blend") ? add(multiply(x, y), multiply<T>(x == 0, z)) : x != 0 ? y : z;
   });
-  row(Op::kLess, [](T x, T y, T) { return x < y; });
+  row(Op::kLess, [](T x, T y, T) { return is_less(x, y); });
   row(Op::kLessEqual, [](T x, T y, T) { return x <= y; });
-  row(Op::kGreater, [](T x, T y, T) { return x > y; });
+  row(Op::kGreater, [](T x, T y, T) { return is_less(y, x); });
   row(Op::kGreaterEqual, [](T x, T y, T) { return x >= y; });
   row(Op::kEqual, [](T x, T y, T) { return x == y; });
   row(Op::kNotEqual, [](T x, T y, T) { return bug("nan_not_equal") ? x < y || x > y : x != y; });

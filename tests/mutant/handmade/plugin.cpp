@@ -2,7 +2,13 @@
 // tests/mutant/handmade/plugin.cpp: the backend and its devices.
 #include <yoke/sdk/entry.h>
 
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <mutex>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "buffer.h"
 #include "bugs.h"
@@ -15,12 +21,63 @@ namespace {
 
 constexpr std::size_t kThreads = 3;  // that help the thread of a stream
 
+// Freed blocks of pinned memory, by power of two; with the bug pinned_class. A block may be smaller than the request.
+class PinnedBlocks {
+ public:
+  template <class Allocate>
+  void* take(std::uint64_t byte_count, const Allocate& allocate) {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t size_class = std::bit_ceil(std::max<std::uint64_t>(byte_count, 1));
+    void* memory = nullptr;
+    if (std::vector<void*>& free = free_[size_class]; !free.empty()) {
+      memory = free.back();
+      free.pop_back();
+    } else {
+      memory = allocate();
+    }
+    if (memory != nullptr) {
+      live_[memory] = size_class;
+    }
+    return memory;
+  }
+  // Returns whether it keeps the block.
+  bool keep(void* memory) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto found = live_.find(memory);
+    if (found == live_.end()) {
+      return false;
+    }
+    std::vector<void*>& free = free_[found->second];
+    const bool has_room = free.size() < kKept;
+    if (has_room) {
+      free.push_back(memory);
+    }
+    live_.erase(found);
+    return has_room;
+  }
+  template <class Free>
+  void clear(const Free& free_one) {
+    for (const auto& [size_class, free] : free_) {
+      std::for_each(free.begin(), free.end(), free_one);
+    }
+  }
+
+ private:
+  static constexpr std::size_t kKept = 4;
+  std::mutex mutex_;
+  std::map<void*, std::uint64_t> live_;               // to their class
+  std::map<std::uint64_t, std::vector<void*>> free_;  // by class
+};
+
 class Device final : public sdk::Device {
  public:
   explicit Device(const std::shared_ptr<Hub>& hub) : hub_(hub), streams_(std::make_shared<Group>(hub)) {
     if (hub_->was_aborted && bug("reopened_aborted")) {
       abort();
     }
+  }
+  ~Device() override {
+    pinned_.clear([this](void* memory) { sdk::Device::pinned_free(memory); });
   }
 
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t) override {
@@ -37,9 +94,17 @@ class Device final : public sdk::Device {
     return std::make_unique<Buffer>(staging_, used);
   }
   void* pinned_allocate(std::uint64_t byte_count) override {
+    if (bug("pinned_class")) {
+      return pinned_.take(byte_count, [&] { return sdk::Device::pinned_allocate(byte_count); });
+    }
     return bug("pinned_alignment") && sdk::machine_holds(byte_count)
                ? host().allocate(byte_count, 64)
                : sdk::Device::pinned_allocate(byte_count);
+  }
+  void pinned_free(void* memory) noexcept override {
+    if (!bug("pinned_class") || !pinned_.keep(memory)) {
+      sdk::Device::pinned_free(memory);
+    }
   }
   sdk::Native native() override { return {.api = "host"}; }
 
@@ -66,11 +131,30 @@ class Device final : public sdk::Device {
   std::shared_ptr<Group> streams_;
   std::shared_ptr<Staging> staging_ = std::make_shared<Staging>();
   std::shared_ptr<Engine> engine_ = std::make_shared<Engine>(kThreads);
+  PinnedBlocks pinned_;
 };
 
 class Backend final : public sdk::Backend {
  public:
-  Backend() { active_bug = read_bug(); }
+  Backend() {
+    active_bug = read_bug();
+    if (bug("early_thread")) {  // before the first device_count, the application may fork
+      timer_ = start_thread([hub = hub_] {
+        std::unique_lock lock(hub->mutex);
+        hub->changed.wait(lock, [&] { return hub->is_closing; });
+      });
+    }
+  }
+  ~Backend() override {
+    if (timer_.joinable()) {
+      {
+        const std::lock_guard lock(hub_->mutex);
+        hub_->is_closing = true;
+        hub_->changed.notify_all();
+      }
+      timer_.join();
+    }
+  }
   sdk::Provides provides() const override {
     return {.streams = true, .programs = true, .memory = true, .faults = true, .profile = true};
   }
@@ -93,6 +177,7 @@ class Backend final : public sdk::Backend {
 
  private:
   std::shared_ptr<Hub> hub_ = std::make_shared<Hub>();
+  std::thread timer_;  // with the bug early_thread
 };
 
 }  // namespace

@@ -67,7 +67,9 @@ std::thread start_thread(std::function<void()> body) {
   } catch (const std::system_error& error) {
     failed = error.code().value();
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!bug("signals_left_blocked")) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
   if (failed != 0) {
     throw Failure(YOKE_STATUS_RESOURCE_EXHAUSTED, "could not start a thread", failed);
   }
@@ -98,9 +100,9 @@ std::uint64_t Timeline::mark() const {
   return bug("record_running") && queue_.empty() ? finished_ : posted_;
 }
 
-std::int32_t Timeline::state(std::uint64_t number) const {
+std::int32_t Timeline::state(std::uint64_t number, bool by_start) const {
   const std::lock_guard lock(hub_->mutex);
-  if (finished_ < number) {
+  if ((by_start ? started_ : finished_) < number) {
     return YOKE_STATE_PENDING;
   }
   return has_failed_at(number) ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
@@ -144,7 +146,7 @@ void Timeline::fail_locked(const Failure& failure) {
 void Timeline::set_failure(const Failure& failure) {
   if (!failure_) {
     failure_.emplace(failure);
-    failed_from_ = finished_ + 1;
+    failed_from_ = bug("failed_from_last") ? std::max(posted_, finished_ + 1) : finished_ + 1;
     cancelled_ = true;
   } else if (bug("last_error")) {
     failure_.emplace(failure);

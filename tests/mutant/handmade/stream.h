@@ -31,6 +31,7 @@ struct Hub {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> was_aborted{false};  // some device; with the bug reopened_aborted
+  bool is_closing = false;               // the plugin; with the bug early_thread
 };
 
 // The progress of one stream. Items of work are numbered from 1. Events share it, so it may outlive the
@@ -43,7 +44,8 @@ class Timeline {
   std::uint64_t post(std::function<void()> run, bool always = false);
   std::uint64_t posted() const;
   std::uint64_t mark() const;  // the number of an event that is recorded now
-  std::int32_t state(std::uint64_t number) const;
+  // With `by_start`, work counts as finished when it starts; with the bug query_started only.
+  std::int32_t state(std::uint64_t number, bool by_start = false) const;
   std::int32_t status() const;
   void wait(std::uint64_t number, std::uint64_t timeout_ns) const;
   // Cancels what is queued. Running work ends by itself.
@@ -120,7 +122,7 @@ class Stream final : public sdk::Stream {
   // Queues `work(timeline)`; runs it at once, with a null timeline, on a null stream.
   static void run(sdk::Stream* stream, std::function<void(const Timeline*)> work);
 
-  std::int32_t state() override { return timeline_->state(timeline_->posted()); }
+  std::int32_t state() override { return timeline_->state(timeline_->posted(), bug("query_started")); }
   void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeline_->posted(), timeout_ns); }
   std::unique_ptr<sdk::Event> record(bool timing) override {
     return std::make_unique<Event>(timeline_, timing);

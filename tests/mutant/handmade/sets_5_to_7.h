@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/mutant/handmade/sets_5_to_7.h: the bugs of the later sets, a sentence each.
+#pragma once
+
+#include "sets_1_to_4.h"
+
+namespace yoke::handmade {
+
+// Set 5: chosen later, by another author, for the backend in strip/. The number is the rule of RULES.md that the bug
+// breaks. What a program must compute is defined in FORMAT.md, which rule 24 names.
+inline constexpr BugRow kSet5[] = {
+    // strip/queue.cpp
+    {"detached_threads", "the idle threads of a closed device end only after ten seconds"},  // 35
+    {"one_waiter", "an event that is done wakes one of the threads that wait for it"},       // 18
+    {"one_parked", "an event continues only the stream that was the last to wait for it"},   // 18
+    {"two_workers",
+     "work queued when a stream has used up its turn lets a second thread run the stream, too"},  // 18
+    {"parked_done", "a stream that waits for an event counts that wait as finished work"},        // 44
+    {"inherit_if_parked",
+     "a stream does not inherit the error of an event that has failed before it is reached"},    // 19
+    {"query_behind_fill", "a fill runs under the lock of its stream, so a query waits for it"},  // 20
+    {"abort_calls_back",
+     "an abort calls the queued host callbacks at once, also while work is running"},          // 58
+    {"drain_wait", "a wait for a stream also waits for work that is queued during the wait"},  // 21
+    // strip/memory.cpp
+    {"odd_class",
+     "sizes above 1 KiB are rounded up to 128 bytes, so blocks of a slab are not aligned to 256"},  // 42
+    {"slab_trim", "the blocks of a slab that was freed stay in the list of free blocks"},           // 15
+    {"import_pooled",
+     "small imported memory becomes a free block of the device when its buffer is destroyed"},           // 52
+    {"fill_halves", "the second half of a large fill starts with the first byte of the pattern"},        // 16
+    {"slot_early", "the staging slot of a small copy is free before the copy has read it"},              // 16
+    {"slot_wait", "a small from_host waits for a staging slot if all of them belong to queued copies"},  // 20
+    {"source_mode", "a small from_host that cannot be staged reports its source as copied"},             // 16
+    {"pinned_source", "a from_host of pinned memory reports its source as copied when it is queued"},    // 16
+    {"helper_unwaited", "a large device_to_device is done when the first of its two threads is"},        // 45
+    // strip/values.cpp
+    {"f16_overflow_early", "values from 65504 to 65520 become an infinite f16"},                         // 24
+    {"round_magic", "round() adds and subtracts 1.5 * 2^52, which loses -0 and low bits of large f64"},  // 24
+    {"seed_range", "rsqrt of f64 starts from an f32 estimate, also out of the range of f32"},            // 24
+    {"sign_difference", "sign is (x > 0) - (x < 0), also of NaN"},                                       // 24
+    {"lazy_wrap", "i32 and u32 wrap when they are stored, not after each operation"},                    // 24
+    {"erfc_tail", "erfc is 1 - erf"},                                                                    // 24
+    {"not_greater", "x <= y of floats is !(x > y)"},                                                     // 24
+    {"bool_byte", "the cast of an integer to bool looks at its low byte"},                               // 24
+    {"cast_twice", "integers become f32 and 16-bit floats by way of f64, which rounds twice"},           // 24
+    // strip/place.cpp
+    {"gather_signed", "elements of a u8 tensor that are indices count as signed"},  // 24
+    {"both_ends",
+     "a strip of reads that starts and ends out of range is taken to be out of range as a whole"},  // 24
+    // strip/kernel.cpp
+    {"decided_once",
+     "once any or all is decided for an element, the terms of later elements are skipped"},  // 24
+    {"block_multiple",
+     "the last block of a reduction is skipped if the reduction is a multiple of 1024 long"},  // 24
+    // strip/product.cpp
+    {"unit_coefficient",
+     "the reduction's index in the second operand is taken to have the coefficient 1"},  // 24
+    {"panel_rounding",
+     "the workspace has no room for the rows that fill up the last panel of the first operand"},  // 26
+    {"second_block_base",
+     "the second 64 rows of the first operand are read without the offset of the batch"},  // 24
+    {"packed_batch",
+     "the second operand stays packed if it is constant along the first of several batch loops"},  // 24
+    // strip/plugin.cpp
+    {"evicted_kernel", "programs use kernels of the cache that is emptied when it has 256"},         // 15
+    {"kernel_key", "the key of the cache of kernels lacks the dimensions of the tensors"},           // 24
+    {"repeat_rounds", "the number of rounds of a repeat block is rounded down"},                     // 24
+    {"ftz_left_on", "a launch on a null stream turns denormal results off for the calling thread"},  // 22
+    {"scratch_last",
+     "the workspace has room for the panels of a program's last product, not of its largest"},  // 26
+};
+
+// Set 6: chosen later, for all three backends; with the rule of RULES.md that each breaks, as in set 5.
+inline constexpr BugRow kSet6[] = {
+    // the files of this folder
+    {"plan_target", "the key of the cache of contractions lacks the strides of the target"},  // 24
+    {"contiguous_tail",
+     "after the first 128 terms, contiguous operands are packed up to a multiple of 4"},                // 24
+    {"symmetric_update", "x * x^T computes one half and mirrors it, also if it is added to a target"},  // 24
+    {"merged_rows", "rows are merged although an operand is constant along each of them only"},         // 24
+    {"relu_nan", "max(x, 0) is x > 0 ? x : 0, which is 0 for a nan"},                                   // 24
+    {"negate_zero", "-x is 0 - x, so that of 0 is not -0"},                                             // 24
+    {"divide_by_constant", "integers are divided by a 32-bit reciprocal, wrong for large ones"},        // 24
+    {"part_row", "a part of a long reduction that begins within a row begins at its start"},            // 24
+    {"early_combine", "the last part to start combines all parts, also those that still run"},          // 24
+    {"bindings_key", "routines with the same first argument use the bindings of the first of them"},    // 42
+    {"constant_temporary", "a temporary that does not depend on arguments is filled once"},             // 26
+    {"signed_cast", "u32 becomes a float by way of i32"},                                               // 24
+    {"backward_head", "a large copy to a higher place of a buffer loses the odd chunk at its start"},   // 16
+    {"record_running", "an event on a stream with an empty queue is done, though work runs"},           // 18
+    // board/
+    {"grid_limit", "a statement runs on at most 65535 warps"},                                     // 24
+    {"bf16_ties", "halfway numbers are rounded up in bf16, not to even"},                          // 24
+    {"merged_waits", "of two waits for events in a row, a stream keeps the second one"},           // 18
+    {"warp_vote", "any and all end when they are decided in one of the lanes"},                    // 24
+    {"later_parts_zero", "from the second part on, the lanes of a reduction start at 0"},          // 24
+    {"random_stream32", "the stream of random_bits has 32 bits"},                                  // 24
+    {"pow_half", "pow(x, 0.5) is sqrt(x), also for -inf and -0"},                                  // 24
+    {"u32_from_float", "floats above the highest i32 become that in u32"},                         // 24
+    {"transpose_pitch", "a transposing copy takes the loop's extent for the length of a row"},     // 24
+    {"atomic_max_bits", "a scatter of f32 with max= or min= compares the bits as integers"},       // 24
+    {"split_overwrites", "a long reduction that lanes share is stored with = whatever is asked"},  // 24
+    {"fused_by_shape", "statements of a hint with equal loops run 32 iterations at a time"},       // 24
+    {"shared_counters", "launches of a program that run together share the loop counters"},        // 26
+    // strip/
+    {"shift_clamped", "a shift by the width or more shifts all bits out"},                           // 24
+    {"border_per_tensor", "the else of a tensor's first read holds for all its reads"},              // 24
+    {"nan_lowest", "a nan becomes the lowest integer"},                                              // 24
+    {"floor_integer", "floor goes through i64, which loses -0, nan and large numbers"},              // 24
+    {"sqrt_product", "sqrt(x) is x * rsqrt(x), which is nan for infinity"},                          // 24
+    {"narrow_total", "an integer accumulator has the type of the terms"},                            // 24
+    {"one_remainder", "only the first divided index of a read is checked for a remainder"},          // 24
+    {"edge_depth", "the tiles at the right edge keep the last 256 terms of a product only"},         // 24
+    {"odd_rows", "two threads share a statement's rows and leave out the middle one"},               // 24
+    {"statement_barrier", "a statement starts before the second thread has finished the last one"},  // 24
+    {"slab_last_block", "the last block of a slab extends beyond it if blocks do not divide it"},    // 15
+    {"idle_event_time", "an event on an idle stream has the time of the last work"},                 // 43
+    {"lost_wakeup", "work that is queued while a thread leaves the stream waits for more work"},     // 18
+};
+
+// Set 7: chosen later, for all three backends; with the rule that each breaks, as in set 5.
+inline constexpr BugRow kSet7[] = {
+    // the files of this folder
+    {"pad_times_stale",
+     "the terms that fill up a panel are 0 in the first operand only, so 0 * nan is added"},    // 26
+    {"difference_sign", "< and > of integers are the sign of the difference, which may wrap"},  // 24
+    {"staging_shared",
+     "a from_host of the same range as the one before uses its staged copy while that is queued"},  // 16
+    {"fill_cache_half",
+     "a thread keeps the block of its last fill and compares 4 bytes of the pattern"},         // 16
+    {"pinned_class", "a freed pinned block serves larger requests of the same power of two"},  // 52
+    {"failed_from_last",
+     "work that fails marks only the events after the work that is queued by then"},                   // 18
+    {"query_started", "a query of a stream answers done while its last piece of work runs"},           // 45
+    {"early_thread", "the plugin starts a thread when it is entered"},                                 // 22
+    {"signals_left_blocked", "a call that starts a thread leaves all signals of its caller blocked"},  // 22
+    {"verdict_numbering", "the verdicts number the statements of all programs of a text on"},          // 25
+    {"symbol_step_lost",
+     "the description of a symbol has the step 1, so values off its step are accepted"},  // 24
+    {"single_round", "a repeat block with one round is unrolled with the value 0"},       // 24
+    // board/
+    {"byte_carry",
+     "a scatter adds to u8 in words of 4 bytes, so an overflow reaches the next element"},             // 24
+    {"else_double", "the else value of an i64 read is kept in f64, which rounds numbers above 2^53"},  // 24
+    {"exp2_by_exp", "exp2(x) is exp(x * ln 2), which is not exact enough for large f64"},              // 24
+    {"transposed_update", "a transposing statement stores with = whatever is asked"},                  // 24
+    {"dma_offset", "a copy between devices starts at multiples of 4 bytes"},                           // 16
+    {"refused_counts", "a buffer that is refused counts as used memory from then on"},                 // 42
+    {"empty_shared", "buffers of 0 bytes share one block, and each of them gives it back"},            // 35
+    {"abort_drops_callbacks", "the host callbacks of an aborted stream are never called"},             // 58
+    {"wall_clock", "the times of events are those of the system clock"},                               // 64
+    {"timeout_aborts", "a wait that times out aborts its stream"},                                     // 21
+    {"event_history", "a stream keeps the times of all its events until it is destroyed"},             // 35
+    {"failed_entry", "a text that does not compile stays in the cache without programs"},              // 24
+    {"dead_write",
+     "the memory of a temporary is free after its last read, also if it is written again"},  // 24
+    {"launch_ring", "a routine has room for the symbol values of 16 queued launches"},       // 18
+    // strip/
+    {"exp_clamped", "the argument of exp is clamped to the range of finite f32 results"},              // 24
+    {"bitwise_equal", "== and != of floats compare their bits"},                                       // 24
+    {"u8_saturates", "sums and differences of u8 saturate"},                                           // 24
+    {"shared_panel", "two threads that share the rows of a product pack them into the same memory"},   // 24
+    {"class_edge", "a buffer of exactly 4096 bytes comes from a slab and is freed as if it did not"},  // 15
+    {"limit_bits", "the memory limit is kept in 32 bits"},                                             // 28
+    {"fill_superseded",
+     "a fill replaces the fill queued before it that starts at the same byte, also a longer one"},  // 18
+    {"pool_cap",
+     "a device has at most 6 threads, so kernels that wait for their second half block each other"},  // 18
+    {"idle_event_error", "an event that is recorded on an idle stream does not carry its error"},     // 19
+    {"timeout_ms", "the timeout of a wait is rounded down to milliseconds"},                          // 21
+    {"skipped_events", "a failed stream skips its queued events, so that waits for them never end"},  // 18
+    {"overwritten_indices",
+     "a statement is left out if a later one sets its tensor at the same indices, also at fewer"},  // 24
+    {"forwarded_copy",
+     "a temporary that is a copy of an argument reads the argument, also after that has changed"},  // 24
+    {"text_address",
+     "compile uses the program that can_compile read last if the address and length are the same"},  // 24
+};
+
+}  // namespace yoke::handmade
