@@ -36,6 +36,9 @@ std::uint64_t Pool::block_size(std::uint64_t byte_count) {
 
 std::byte* Pool::take(std::uint64_t byte_count) {
   const std::lock_guard lock(mutex_);
+  if (byte_count == 0 && empty_ != nullptr && bug("empty_shared")) {
+    return empty_;
+  }
   const std::uint64_t size = byte_count > kCapacity ? byte_count : block_size(byte_count);
   const auto larger = std::find_if(free_.lower_bound(size), free_.end(),
                                    [](const auto& blocks) { return !blocks.second.empty(); });
@@ -43,18 +46,24 @@ std::byte* Pool::take(std::uint64_t byte_count) {
   if (std::vector<std::byte*>& blocks = free_[takes_larger ? larger->first : size]; !blocks.empty()) {
     std::byte* block = blocks.back();
     blocks.pop_back();
+    empty_ = byte_count == 0 ? block : empty_;
     return block;
   }
   if (held_ + size > kCapacity && !bug("no_trim")) {
     trim();
   }
-  void* block = size > kCapacity - held_ ? nullptr : std::aligned_alloc(YOKE_BUFFER_ALIGNMENT, size);
+  const std::uint64_t left = kCapacity - std::min(held_, kCapacity);
+  void* block = size > left ? nullptr : std::aligned_alloc(YOKE_BUFFER_ALIGNMENT, size);
   if (block == nullptr) {
+    if (bug("refused_counts")) {
+      held_ += std::min(size, kCapacity);
+    }
     throw sdk::Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
                        "the device is out of memory: " + std::to_string(byte_count) + " bytes requested, " +
                            std::to_string(held_) + " of " + std::to_string(kCapacity) + " in use");
   }
   held_ += size;
+  empty_ = byte_count == 0 ? static_cast<std::byte*>(block) : empty_;
   return static_cast<std::byte*>(block);
 }
 
@@ -139,8 +148,10 @@ void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& s
   const auto& from = static_cast<Buffer&>(source);
   const bool is_far = from.engine_ != engine_;
   std::byte* const shared = bug("shared_bounce") ? engine_->bounce.data() : nullptr;
-  Stream::run(stream, [=, target = at(offset),
-                       start = from.at(source_offset)](const std::atomic<bool>& is_cancelled) {
+  // The engine for these copies counts in words of 4 bytes.
+  const std::uint64_t unit = is_far && bug("dma_offset") ? 4 : 1;
+  Stream::run(stream, [=, target = at(offset / unit * unit),
+                       start = from.at(source_offset / unit * unit)](const std::atomic<bool>& is_cancelled) {
     std::vector<std::byte> bounce(is_far ? std::min(kChunk, byte_count) : 0);
     copy_chunks(target, start, byte_count, is_cancelled,
                 !is_far             ? nullptr

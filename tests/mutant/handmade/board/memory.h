@@ -24,7 +24,8 @@ class Pool {
   static std::uint64_t block_size(std::uint64_t byte_count);
   void trim();
   std::mutex mutex_;
-  std::uint64_t held_ = 0;  // in use or free
+  std::uint64_t held_ = 0;      // in use or free
+  std::byte* empty_ = nullptr;  // the block of all buffers of 0 bytes; with the bug empty_shared
   std::map<std::uint64_t, std::vector<std::byte*>> free_;
 };
 

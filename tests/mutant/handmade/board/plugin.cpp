@@ -23,7 +23,11 @@ struct Unit {
     for (program::Statement& statement : planned.statements) {
       statement.repeat = bug("repeat_lifetime") ? -1 : statement.repeat;
     }
-    memory = program::plan_memory(program::lifetimes(planned));
+    std::vector<program::Lifetime> lifetimes = program::lifetimes(planned);
+    if (bug("dead_write")) {
+      end_with_last_read(lifetimes);
+    }
+    memory = program::plan_memory(lifetimes);
     for (std::size_t i = 0; i < source.statements.size(); ++i) {
       const std::int32_t hint = source.statements[i].hint;
       const bool is_later = hint >= 0 && i > 0 && source.statements[i - 1].hint == hint;
@@ -35,6 +39,23 @@ struct Unit {
       const std::size_t first = group_end.size();
       group_end.push_back(end_of_group(first));
       group_end.resize(group_end.back(), 0);
+    }
+  }
+  // Shortens the lifetimes of temporaries outside repeat blocks. With the bug dead_write only: later writes of a
+  // temporary still reach its memory, which another one may have by then.
+  void end_with_last_read(std::vector<program::Lifetime>& lifetimes) const {
+    std::vector<std::uint64_t> last(source.tensors.size(), 0);
+    for (std::uint64_t i = 0; i < source.statements.size(); ++i) {
+      const program::Statement& statement = source.statements[i];
+      const auto read = [&](std::uint32_t tensor) { last[tensor] = i; };
+      program::visit_index_tensors(statement.target, read);
+      program::visit_read_tensors(statement.value, read);
+      if (statement.repeat >= 0) {
+        return;
+      }
+    }
+    for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+      lifetimes[i].last = std::max(lifetimes[i].first, last[i]);
     }
   }
   // The end of the statements from `first` on that can run together, 32 iterations at a time; `first` + 1 without the
@@ -71,6 +92,9 @@ class Cache {
         found != rows_.end() && (found->second.text == text || bug("hash_prefix"))) {
       return found->second.units;
     }
+    if (bug("failed_entry")) {
+      rows_.insert_or_assign(key, CachedText{std::string(text), nullptr});
+    }
     auto units = std::make_shared<Units>();
     for (const program::Program& source : sdk::read_program(text).programs) {
       units->emplace_back(source);
@@ -104,8 +128,24 @@ class Routine final : public sdk::Routine {
   void launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_values) override {
     std::vector<std::int64_t> values(symbol_values.begin(), symbol_values.end());
     values.resize(unit_.source.symbols.size());
+    if (bug("launch_ring")) {
+      ring_.resize(kRing);
+      std::vector<std::int64_t>& slot = ring_[next_++ % kRing];
+      slot = std::move(values);
+      run(stream, [&slot] { return slot; });
+    } else {
+      run(stream, [values = std::move(values)] { return values; });
+    }
+  }
+
+ private:
+  static constexpr std::size_t kRing = 16;
+
+  // `values()` returns the values of the symbols when the launch runs.
+  template <class Values>
+  void run(sdk::Stream* stream, Values values) const {
     Stream::run(stream, [this, values = std::move(values)](const std::atomic<bool>& is_cancelled) {
-      std::vector<std::int64_t> symbols = values;
+      std::vector<std::int64_t> symbols = values();
       program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
         const std::int32_t repeat = unit_.source.statements[i].repeat;
         if (repeat >= 0 && bug("repeat_last")) {
@@ -124,8 +164,6 @@ class Routine final : public sdk::Routine {
       });
     });
   }
-
- private:
   void run_together(const Launch& launch, std::size_t begin, std::size_t end) const {
     std::int64_t count = 1;
     for (const program::Loop& loop : unit_.source.statements[begin].loops) {
@@ -140,6 +178,8 @@ class Routine final : public sdk::Routine {
 
   const Unit& unit_;  // owned by Code, which the SDK keeps alive as long as its routines
   std::vector<std::byte*> tensors_;
+  std::vector<std::vector<std::int64_t>> ring_;  // the symbols of the last launches; with the bug launch_ring
+  std::size_t next_ = 0;
 };
 
 class Code final : public sdk::Code {

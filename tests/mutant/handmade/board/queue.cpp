@@ -78,6 +78,9 @@ void Queue::wait(std::uint64_t number, std::uint64_t timeout_ns) {
   while (!has_reached(number)) {
     const Clock::time_point end = bug("restarted_timeout") ? after(timeout_ns) : deadline;
     if (hub.finished.wait_until(lock, end) == std::cv_status::timeout && !has_reached(number)) {
+      if (timeout_ns != 0 && bug("timeout_aborts")) {
+        fail(aborted());  // for a device that hangs; others are only slow
+      }
       throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "queued work did not finish in time");
     }
   }
@@ -179,7 +182,9 @@ void Workers::serve() {
     }
     Queue::Command command = std::move(queue->commands.front());
     queue->commands.pop_front();
-    const bool runs = !queue->failure || command.always;
+    const bool is_dropped =
+        bug("abort_drops_callbacks") && queue->failure && queue->failure->code() == YOKE_STATUS_ABORTED;
+    const bool runs = !queue->failure || (command.always && !is_dropped);
     const bool is_early = command.always && bug("callback_order");
     queue->is_running = !is_early;
     lock.unlock();
@@ -199,15 +204,23 @@ void Workers::serve() {
 }
 
 Event::Event(std::shared_ptr<Queue> queue, bool timing) : queue_(std::move(queue)) {
+  if (bug("event_history")) {
+    const std::lock_guard lock(queue_->hub.mutex);
+    queue_->history.push_back(stamp_ = std::make_shared<std::uint64_t>(0));
+  }
   if (!timing) {
     const std::lock_guard lock(queue_->hub.mutex);
     number_ = queue_->posted;
     return;
   }
-  const auto now = [] {
-    return static_cast<std::uint64_t>(Clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
+  const auto now = [] {  // yoke.profile/1 reports it as a time of the steady clock
+    const std::chrono::nanoseconds time = bug("wall_clock")
+                                              ? std::chrono::system_clock::now().time_since_epoch()
+                                              : Clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(time.count());
   };
-  stamp_ = std::make_shared<std::uint64_t>(now());
+  stamp_ = stamp_ != nullptr ? stamp_ : std::make_shared<std::uint64_t>(0);
+  *stamp_ = now();
   number_ =
       queue_->post({.run = [now, stamp = stamp_] { *stamp = bug("time_when_queued") ? *stamp : now(); }});
 }

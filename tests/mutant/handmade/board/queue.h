@@ -55,6 +55,7 @@ struct Queue {
   Workers* workers;
   const void* owner;  // the device handle
   std::deque<Command> commands;
+  std::vector<std::shared_ptr<std::uint64_t>> history;  // with the bug event_history
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
   bool is_running = false;

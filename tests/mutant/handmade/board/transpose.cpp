@@ -26,9 +26,10 @@ bool Warp::is_transpose() const {
            access.indices[0].affine.single_loop() == first &&
            access.indices[1].affine.single_loop() == second;
   };
-  return !is_checked_ && !statement_.reduce && statement_.assign == Assign::kSet &&
-         statement_.loops.size() == 2 && statement_.value.op == Op::kRead &&
-         is_by_loops(statement_.target, 0, 1) && is_by_loops(statement_.value.access, 1, 0) &&
+  return !is_checked_ && !statement_.reduce &&
+         (statement_.assign == Assign::kSet || bug("transposed_update")) && statement_.loops.size() == 2 &&
+         statement_.value.op == Op::kRead && is_by_loops(statement_.target, 0, 1) &&
+         is_by_loops(statement_.value.access, 1, 0) &&
          statement_.value.access.tensor != statement_.target.tensor;
 }
 

@@ -133,7 +133,7 @@ double float_result(Op op, double x, double y) {
     case Op::kExp:
       return std::exp(x);
     case Op::kExp2:
-      return std::exp2(x);
+      return bug("exp2_by_exp") ? std::exp(x * 0.6931471805599453) : std::exp2(x);
     case Op::kExpm1:
       return std::expm1(x);
     case Op::kLog:

@@ -37,6 +37,18 @@ Word extreme_of_bits(Assign assign, Word old, Word value) {
   return (assign == Assign::kMax) == (bits(old) < bits(value)) ? value : old;
 }
 
+// Adds to a u8 as part of the 4 bytes that hold it, because there are no atomic operations on bytes: an overflow
+// carries into the bytes after it.
+void add_in_word(std::byte* byte, Word value) {
+  std::int64_t carry = value.i;
+  for (bool is_first = true; carry != 0 && (is_first || reinterpret_cast<std::uintptr_t>(byte) % 4 != 0);
+       ++byte, is_first = false) {
+    const std::int64_t sum = std::to_integer<std::int64_t>(*byte) + carry;
+    *byte = static_cast<std::byte>(sum & 255);
+    carry = sum >> 8;
+  }
+}
+
 Word initial(Reduce reduce, Type type) {
   const double infinity = std::numeric_limits<double>::infinity();
   switch (reduce) {
@@ -50,6 +62,13 @@ Word initial(Reduce reduce, Type type) {
     default:
       return is_float(type) ? Word{.f = 0} : Word{.i = 0};
   }
+}
+
+// The nearest integer that an f64 holds.
+std::int64_t in_double(std::int64_t number) {
+  const auto nearest = static_cast<double>(number);
+  return nearest >= 9223372036854775808.0 ? std::numeric_limits<std::int64_t>::max()
+                                          : static_cast<std::int64_t>(nearest);
 }
 
 }  // namespace
@@ -252,9 +271,10 @@ void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {
     const program::Literal other = expr.access.otherwise.value_or(program::Literal{});
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       outside[lane] = outside[lane] || (inner[lane] && (!expr.access.otherwise || bug("inner_else")));
-      out[lane] = !inner[lane]          ? out[lane]
-                  : is_float(expr.type) ? Word{.f = other.number}
-                                        : Word{.i = other.integer};
+      out[lane] = !inner[lane] ? out[lane]
+                  : is_float(expr.type)
+                      ? Word{.f = other.number}
+                      : Word{.i = bug("else_double") ? in_double(other.integer) : other.integer};
     }
   } else if (expr.op == Op::kGuard) {
     Mask& failed = bug("guard_mask") ? outside : inner;
@@ -282,6 +302,8 @@ void Warp::store(Row& values, std::int64_t count, bool overwrites) const {
   const bool is_by_bits = bug("atomic_max_bits") && target_type_ == Type::kF32 &&
                           program::has_element_index(statement_.target) &&
                           (statement_.assign == Assign::kMax || statement_.assign == Assign::kMin);
+  const bool is_in_words = bug("byte_carry") && target_type_ == Type::kU8 &&
+                           statement_.assign == Assign::kAdd && program::has_element_index(statement_.target);
   Row early;
   load(target_type_, target, element, early);
   for (std::size_t lane = 0; lane < static_cast<std::size_t>(count); ++lane) {
@@ -292,6 +314,10 @@ void Warp::store(Row& values, std::int64_t count, bool overwrites) const {
       continue;
     }
     Word value = values[lane];
+    if (is_in_words) {
+      add_in_word(target + element[lane], value);
+      continue;
+    }
     if (statement_.assign != Assign::kSet && !overwrites) {
       // Lanes may scatter to the same element.
       const Word old = bug("warp_conflict") ? early[lane] : load(target_type_, target, element[lane]);
