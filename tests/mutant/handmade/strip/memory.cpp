@@ -77,7 +77,7 @@ void* Heap::allocate(std::uint64_t byte_count) {
 }
 
 void Heap::release(void* memory, std::uint64_t byte_count) noexcept {
-  if (byte_count > kSmall) {
+  if (byte_count > kSmall || (byte_count == kSmall && bug("class_edge"))) {
     host_.deallocate(memory);
     return;
   }
@@ -244,7 +244,7 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
     const std::uint64_t half = byte_count / 2 / unit * unit;
     group_->pool().parallel(2, [&](int part) { part == 0 ? write(0, half) : write(half, byte_count); });
   };
-  Stream::run(stream, fill_all, /*is_fill=*/true);
+  Stream::run(stream, fill_all, /*fills=*/at(offset));
 }
 
 }  // namespace yoke::strip

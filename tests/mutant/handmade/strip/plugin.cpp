@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/mutant/handmade/strip/plugin.cpp: programs as lists of kernels, the cache of kernels, devices.
+#include <yoke/program/access.h>
 #include <yoke/program/execute_statement.h>
 #include <yoke/program/memory.h>
 #include <yoke/program/text.h>
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -69,12 +71,68 @@ class Cache {
   std::map<std::string, std::shared_ptr<const Kernel>> kernels_;
 };
 
+bool same_place(const program::Access& a, const program::Access& b) {
+  return a.tensor == b.tensor && a.indices == b.indices;
+}
+
+// Whether the statement is not needed, because a later one sets its target and no statement reads it before. With the
+// bug overwritten_indices only: the later one may have fewer iterations.
+bool is_overwritten(const program::Program& source, std::size_t number) {
+  const program::Statement& statement = source.statements[number];
+  bool is_read = statement.repeat >= 0;
+  for (std::size_t i = number + 1; i < source.statements.size() && !is_read; ++i) {
+    const program::Statement& later = source.statements[i];
+    const auto check = [&](std::uint32_t tensor) { is_read = is_read || tensor == statement.target.tensor; };
+    program::visit_read_tensors(later.value, check);
+    program::visit_index_tensors(later.target, check);
+    if (!is_read && later.repeat < 0 && later.assign == program::Assign::kSet &&
+        same_place(later.target, statement.target)) {
+      return true;
+    }
+    is_read = is_read || later.target.tensor == statement.target.tensor;
+  }
+  return false;
+}
+
+// The argument that the statement copies as a whole to a temporary, which no other statement writes. With the bug
+// forwarded_copy only: later statements may change the argument.
+std::optional<std::uint32_t> copied_argument(const program::Program& source, std::size_t number) {
+  const program::Statement& statement = source.statements[number];
+  const program::Tensor& target = source.tensors[statement.target.tensor];
+  const std::uint32_t from = statement.value.access.tensor;
+  if (statement.value.op != Op::kRead || statement.reduce || statement.repeat >= 0 ||
+      target.role != program::Role::kTemp || source.tensors[from].role == program::Role::kTemp ||
+      source.tensors[from].dims != target.dims || source.tensors[from].type != target.type ||
+      statement.value.access.indices != statement.target.indices ||
+      !program::overwrites_target(source, statement)) {
+    return std::nullopt;
+  }
+  const auto writes = [&](const program::Statement& one) {
+    return one.target.tensor == statement.target.tensor;
+  };
+  return std::count_if(source.statements.begin(), source.statements.end(), writes) == 1 ? std::optional(from)
+                                                                                        : std::nullopt;
+}
+
 // A compiled program.
 struct Compiled {
   const program::Program* source = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels;  // null: the reference executor runs the statement
+  std::vector<bool> is_left_out;                       // one per statement
+  std::vector<std::pair<std::uint32_t, std::uint32_t>>
+      forwarded;  // temporaries, and the arguments in place of them
   program::MemoryPlan temporaries;
   std::uint64_t scratch_bytes = 0;
+
+  void simplify() {
+    for (std::size_t i = 0; i < source->statements.size(); ++i) {
+      const auto from = bug("forwarded_copy") ? copied_argument(*source, i) : std::nullopt;
+      if (from) {
+        forwarded.emplace_back(source->statements[i].target.tensor, *from);
+      }
+      is_left_out.push_back(from || (bug("overwritten_indices") && is_overwritten(*source, i)));
+    }
+  }
 
   std::uint64_t scratch_offset() const { return (temporaries.byte_count + 63) / 64 * 64; }
 
@@ -85,6 +143,9 @@ struct Compiled {
     for (std::size_t i = 0; i < source->tensors.size(); ++i) {
       const bool is_temporary = source->tensors[i].role == program::Role::kTemp;
       tensors.push_back(is_temporary ? workspace + temporaries.offsets[i] : arguments[next++]);
+    }
+    for (const auto& [temporary, argument] : forwarded) {
+      tensors[temporary] = tensors[argument];
     }
     std::vector<std::int64_t> symbols(values.begin(), values.end());
     symbols.resize(source->symbols.size());
@@ -102,6 +163,9 @@ struct Compiled {
           symbols[static_cast<std::size_t>(block.repeat)] = value;
         }
         for (std::size_t i = block.first; i < block.last; ++i) {
+          if (is_left_out[i]) {
+            continue;
+          }
           if (kernels[i] != nullptr) {
             kernels[i]->run(launch);
           } else {
@@ -143,11 +207,12 @@ class Routine final : public sdk::Routine {
 
 class Code final : public sdk::Code {
  public:
-  Code(std::string_view text, Cache& cache, std::shared_ptr<Group> group)
-      : module_(sdk::read_program(text)), group_(std::move(group)) {
+  Code(program::Module module, Cache& cache, std::shared_ptr<Group> group)
+      : module_(std::move(module)), group_(std::move(group)) {
     for (const program::Program& source : module_.programs) {
       Compiled compiled;
       compiled.source = &source;
+      compiled.simplify();
       compiled.temporaries = program::plan_memory(program::lifetimes(source));
       for (std::size_t i = 0; i < source.statements.size(); ++i) {
         compiled.kernels.push_back(cache.kernel(source, i));
@@ -209,11 +274,12 @@ class Device final : public sdk::Device {
   sdk::Native native() override { return {.api = "host"}; }
 
   std::unique_ptr<sdk::Code> compile(std::string_view text) override {
-    return std::make_unique<Code>(text, *cache_, group_);
+    return std::make_unique<Code>(module_of(text), *cache_, group_);
   }
   std::vector<sdk::Verdict> can_compile(std::string_view text) override {
     std::vector<sdk::Verdict> verdicts;
     const program::Module module = sdk::read_program(text);
+    remember(text, module);
     for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
       for (std::uint32_t s = 0; s < module.programs[p].statements.size(); ++s) {
         const bool is_native = make_kernel(module.programs[p], module.programs[p].statements[s]) != nullptr;
@@ -234,6 +300,23 @@ class Device final : public sdk::Device {
   bool can_fail(std::int32_t) override { return true; }
 
  private:
+  // The program that can_compile read is kept for compile; with the bug text_address, which does not compare the text.
+  void remember(std::string_view text, const program::Module& module) {
+    if (bug("text_address")) {
+      const std::lock_guard lock(mutex_);
+      last_text_ = text;
+      last_module_ = module;
+    }
+  }
+  program::Module module_of(std::string_view text) {
+    if (bug("text_address")) {
+      const std::lock_guard lock(mutex_);
+      if (last_text_.data() == text.data() && last_text_.size() == text.size() && !text.empty()) {
+        return last_module_;
+      }
+    }
+    return sdk::read_program(text);
+  }
   // Made when it is first needed, because the host is known only after the constructor.
   std::shared_ptr<Memory> memory() {
     const std::lock_guard lock(mutex_);
@@ -248,6 +331,8 @@ class Device final : public sdk::Device {
   std::shared_ptr<Group> group_ = std::make_shared<Group>();
   std::mutex mutex_;
   std::shared_ptr<Memory> memory_;
+  std::string_view last_text_;  // only its address and length are used
+  program::Module last_module_;
 };
 
 class Backend final : public sdk::Backend {
@@ -277,7 +362,8 @@ class Backend final : public sdk::Backend {
                                      0, 0, std::int64_t{1} << 60)};
   }
   std::unique_ptr<sdk::Device> open_device(std::uint32_t, const sdk::Options& options) override {
-    return std::make_unique<Device>(static_cast<std::uint64_t>(options.integer("memory_limit")), cache_);
+    const auto limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
+    return std::make_unique<Device>(bug("limit_bits") ? static_cast<std::uint32_t>(limit) : limit, cache_);
   }
 
  private:

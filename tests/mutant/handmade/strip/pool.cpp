@@ -39,7 +39,7 @@ void Pool::submit(std::function<void()> job) {
   const std::lock_guard lock(shared_->mutex);
   shared_->jobs.push_back(std::move(job));
   // At least some, because a thread that has just finished its job does not count as idle yet.
-  while (threads_.size() < kThreads || shared_->jobs.size() > shared_->idle) {
+  while (threads_.size() < kThreads || (shared_->jobs.size() > shared_->idle && !bug("pool_cap"))) {
     const sdk::detail::SignalsBlocked inherited;
     threads_.emplace_back([shared = shared_] { work(shared); });
     ++shared_->idle;  // until it takes its first job

@@ -106,21 +106,32 @@ class Product final : public Kernel {
     const std::uint64_t k = loops_[roles_.k].extent;
     for (std::uint64_t n0 = 0; n0 < n; n0 += kColumns) {
       for (std::uint64_t k0 = 0; k0 < k; k0 += kDepth) {
-        Size size{0, std::min(kColumns, n - n0), std::min(kDepth, k - k0)};
+        const Size size{0, std::min(kColumns, n - n0), std::min(kDepth, k - k0)};
         const T* const b_block = b + distance(n0, b_.stride(roles_.n)) + distance(k0, b_depth_);
         if (!is_packed(packed, {b_block, size.columns, size.depth}, n, k)) {
           pack(b_block, b_.stride(roles_.n), b_depth_, size.columns, size.depth, kTileColumns, b_panels);
           packed = {b_block, size.columns, size.depth};
         }
-        for (std::uint64_t m0 = 0; m0 < m; m0 += kRows) {
-          size.rows = std::min(kRows, m - m0);
+        const auto run_rows = [&](std::uint64_t m0) {
+          const Size block{std::min(kRows, m - m0), size.columns, size.depth};
           const T* const base = m0 != 0 && bug("second_block_base")
                                     ? static_cast<const T*>(frame.launch->tensors[a_.tensor()])
                                     : a;
           pack(base + distance(m0, a_.stride(roles_.m)) + distance(k0, a_.stride(roles_.k)),
-               a_.stride(roles_.m), a_.stride(roles_.k), size.rows, size.depth, kTileRows, a_panels);
-          multiply(a_panels, b_panels, size, k0 == 0 && is_set_,
+               a_.stride(roles_.m), a_.stride(roles_.k), block.rows, block.depth, kTileRows, a_panels);
+          multiply(a_panels, b_panels, block, k0 == 0 && is_set_,
                    c + distance(m0, c_.stride(roles_.m)) + distance(n0, c_.stride(roles_.n)));
+        };
+        const std::uint64_t threads = m > kRows && bug("shared_panel") ? 2 : 1;
+        const auto run_part = [&](int part) {
+          for (std::uint64_t m0 = static_cast<std::uint64_t>(part) * kRows; m0 < m; m0 += threads * kRows) {
+            run_rows(m0);
+          }
+        };
+        if (threads == 1) {
+          run_part(0);
+        } else {
+          frame.launch->pool->parallel(2, run_part);  // each part needs its own a_panels
         }
       }
     }

@@ -27,6 +27,11 @@ std::int64_t now() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
+std::chrono::nanoseconds timeout(std::uint64_t timeout_ns) {
+  constexpr std::uint64_t kUnit = 1'000'000;
+  return capped(bug("timeout_ms") ? timeout_ns / kUnit * kUnit : timeout_ns);
+}
+
 [[noreturn]] void deadline(std::uint64_t timeout_ns) {
   throw sdk::Failure(YOKE_STATUS_DEADLINE_EXCEEDED,
                      "queued work did not finish within " + std::to_string(timeout_ns / 1'000'000) + " ms");
@@ -73,7 +78,7 @@ std::int32_t Fence::state() {
 
 void Fence::wait(std::uint64_t timeout_ns) {
   std::unique_lock lock(mutex_);
-  if (!is_complete_ && !changed_.wait_for(lock, capped(timeout_ns), [&] { return is_complete_; })) {
+  if (!is_complete_ && !changed_.wait_for(lock, timeout(timeout_ns), [&] { return is_complete_; })) {
     deadline(timeout_ns);
   }
   if (failure_) {
@@ -109,6 +114,10 @@ void Queue::submit_run() {
 
 void Queue::post(Command command) {
   const std::lock_guard lock(mutex_);
+  if (bug("fill_superseded") && command.fills != nullptr && !commands_.empty() &&
+      commands_.back().fills == command.fills) {
+    commands_.back().work = [] {};
+  }
   commands_.push_back(std::move(command));
   ++posted_;
   if (!is_scheduled_) {
@@ -122,7 +131,8 @@ std::shared_ptr<Fence> Queue::record() {
   {
     const std::lock_guard lock(mutex_);
     if (finished_ == posted_) {  // nothing to wait for
-      fence->complete(failure_, bug("idle_event_time") && finish_time_ != 0 ? finish_time_ : now());
+      fence->complete(bug("idle_event_error") ? std::nullopt : failure_,
+                      bug("idle_event_time") && finish_time_ != 0 ? finish_time_ : now());
       return fence;
     }
   }
@@ -197,13 +207,15 @@ void Queue::execute(std::unique_lock<std::mutex>& lock, Command command) {
     if (!failure_ && (command.was_parked || !bug("inherit_if_parked"))) {
       failure = command.await->failure();
     }
+  } else if (command.signal != nullptr && failure_ && bug("skipped_events")) {
+    // Skips the event like other work, so that it stays pending.
   } else if (command.signal != nullptr) {
     const std::optional<sdk::Failure> first = failure_;
     lock.unlock();  // continues queues that wait for it
     command.signal->complete(first, now());
     lock.lock();
   } else if (!failure_) {
-    if (bug("query_behind_fill") && command.is_fill) {
+    if (bug("query_behind_fill") && command.fills != nullptr) {
       failure = attempt(command.work);
     } else {
       lock.unlock();
@@ -259,7 +271,7 @@ void Queue::wait(std::uint64_t timeout_ns) {
   std::unique_lock lock(mutex_);
   const std::uint64_t number = posted_;
   const auto is_finished = [&] { return finished_ >= (bug("drain_wait") ? posted_ : number); };
-  if (!is_finished() && !changed_.wait_for(lock, capped(timeout_ns), is_finished)) {
+  if (!is_finished() && !changed_.wait_for(lock, timeout(timeout_ns), is_finished)) {
     deadline(timeout_ns);
   }
   if (failure_) {
@@ -316,11 +328,11 @@ Stream::~Stream() {
   }
 }
 
-void Stream::run(sdk::Stream* stream, std::function<void()> work, bool is_fill) {
+void Stream::run(sdk::Stream* stream, std::function<void()> work, const void* fills) {
   if (stream == nullptr) {
     work();
   } else {
-    static_cast<Stream*>(stream)->queue_->post({.work = std::move(work), .is_fill = is_fill});
+    static_cast<Stream*>(stream)->queue_->post({.work = std::move(work), .fills = fills});
   }
 }
 

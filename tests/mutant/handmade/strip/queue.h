@@ -64,7 +64,7 @@ struct Command {
   std::shared_ptr<Fence> await = nullptr;
   yoke_host_callback_fn callback = nullptr;
   void* user = nullptr;
-  bool is_fill = false;
+  const void* fills = nullptr;  // the first byte of a fill
   bool was_parked = false;
   bool is_counted = false;
 };
@@ -134,7 +134,7 @@ class Stream final : public sdk::Stream {
   explicit Stream(std::shared_ptr<Group> group) : group_(std::move(group)), queue_(group_->make_queue()) {}
   ~Stream() override;
   // Runs `work` at once if `stream` is null.
-  static void run(sdk::Stream* stream, std::function<void()> work, bool is_fill = false);
+  static void run(sdk::Stream* stream, std::function<void()> work, const void* fills = nullptr);
 
   std::int32_t state() override { return queue_->state(); }
   void wait(std::uint64_t timeout_ns) override { queue_->wait(timeout_ns); }

@@ -5,6 +5,7 @@
 #include <yoke/program/execute.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -16,6 +17,25 @@ namespace yoke::strip {
 using handmade::bug;
 
 namespace {
+
+// exp as kernels for f32 compute it that keep its argument between the logarithms of the lowest and highest normal
+// number; it loses NaN, too. With the bug exp_clamped only.
+double clamped_exp(double x) {
+  return std::exp(std::min(88.72283, std::max(-87.33654, x)));
+}
+
+bool is_equal(Type type, double x, double y) {
+  if (!bug("bitwise_equal")) {
+    return x == y;
+  }
+  return type == Type::kF64 ? std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y)
+                            : std::bit_cast<std::uint32_t>(static_cast<float>(x)) ==
+                                  std::bit_cast<std::uint32_t>(static_cast<float>(y));
+}
+
+std::uint64_t to_u8(std::int64_t value) {
+  return static_cast<std::uint64_t>(std::clamp<std::int64_t>(value, 0, 255));
+}
 
 float to_f16(double value) {
   const auto narrow = static_cast<float>(value);
@@ -154,7 +174,9 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kTrunc:
       return each([&](Index k) { return std::trunc(x[k]); });
     case Op::kExp:
-      return each([&](Index k) { return std::exp(x[k]); });
+      return each([&](Index k) {
+        return type != Type::kF64 && bug("exp_clamped") ? clamped_exp(x[k]) : std::exp(x[k]);
+      });
     case Op::kExp2:
       return each([&](Index k) { return std::exp2(x[k]); });
     case Op::kExpm1:
@@ -196,9 +218,9 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kGreaterEqual:
       return test([&](Index k) { return x[k] >= y[k]; });
     case Op::kEqual:
-      return test([&](Index k) { return x[k] == y[k]; });
+      return test([&](Index k) { return is_equal(type, x[k], y[k]); });
     case Op::kNotEqual:
-      return test([&](Index k) { return x[k] != y[k]; });
+      return test([&](Index k) { return !is_equal(type, x[k], y[k]); });
     default:
       return;
   }
@@ -210,15 +232,16 @@ void apply_wholes(Op op, Type type, std::size_t count, const std::array<Strip, 3
   const auto& b = args[1].whole;
   const auto& c = args[2].whole;
   const std::uint64_t width = 8 * program::byte_size(type);
+  const bool saturates = type == Type::kU8 && bug("u8_saturates");
   const auto each = [&](const auto& of) { wholes(type, count, out, of); };
   const auto test = [&](const auto& of) { truths(count, out, of); };
   const auto u = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   using Index = std::size_t;
   switch (op) {
     case Op::kAdd:
-      return each([&](Index k) { return u(a[k]) + u(b[k]); });
+      return each([&](Index k) { return saturates ? to_u8(a[k] + b[k]) : u(a[k]) + u(b[k]); });
     case Op::kSub:
-      return each([&](Index k) { return u(a[k]) - u(b[k]); });
+      return each([&](Index k) { return saturates ? to_u8(a[k] - b[k]) : u(a[k]) - u(b[k]); });
     case Op::kMul:
       return each([&](Index k) { return u(a[k]) * u(b[k]); });
     case Op::kDiv:
