@@ -102,9 +102,10 @@ std::shared_ptr<Staging::Block> Staging::take() {
 }
 
 std::shared_ptr<const Staging::Block> Staging::stage(const std::byte* source, std::uint64_t byte_count) {
-  if (bug("staging_shared")) {  // YOKE_SOURCE_COPIED allows the caller to change the source
+  if (bug("staging_shared")) {          // YOKE_SOURCE_COPIED allows the caller to change the source
+    std::shared_ptr<const Block> last;  // may be the last owner, whose end takes the lock
     const std::lock_guard lock(mutex_);
-    std::shared_ptr<const Block> last = last_.lock();
+    last = last_.lock();
     if (last != nullptr && last_source_ == source && last_byte_count_ == byte_count) {
       return last;
     }

@@ -118,9 +118,9 @@ std::optional<std::uint32_t> copied_argument(const program::Program& source, std
 struct Compiled {
   const program::Program* source = nullptr;
   std::vector<std::shared_ptr<const Kernel>> kernels;  // null: the reference executor runs the statement
-  std::vector<bool> is_left_out;                       // one per statement
-  std::vector<std::pair<std::uint32_t, std::uint32_t>>
-      forwarded;  // temporaries, and the arguments in place of them
+  std::vector<bool> is_left_out;                       // one per statement; with the bug overwritten_indices
+  // Temporaries, and the arguments in place of them; with the bug forwarded_copy.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> forwarded;
   program::MemoryPlan temporaries;
   std::uint64_t scratch_bytes = 0;
 
