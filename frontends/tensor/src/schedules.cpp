@@ -110,17 +110,25 @@ Number parse_number(std::string_view key, std::string_view text) {
   return value;
 }
 
-// The options after the colon of "kind:key=value,key=value".
-void each_option(std::string_view text,
+// The options of "key=value,key=value".
+void each_option(std::string_view options,
                  const std::function<void(std::string_view key, std::string_view value)>& visit) {
-  for (std::size_t at = text.find_first_of(":,"); at != text.npos; at = text.find(',', at + 1)) {
-    const std::string_view part = text.substr(at + 1, text.find(',', at + 1) - at - 1);
+  for (std::size_t begin = 0; begin <= options.size();) {
+    const std::string_view part = options.substr(begin, options.find(',', begin) - begin);
     if (part.empty()) {
-      refuse("'" + std::string(text) + "' has an empty option; write one after each colon and comma, as in " +
-             std::string(text.substr(0, text.find(':'))) + ":key=value");
+      refuse("an option is empty; write key=value after each colon and comma");
     }
     const std::string_view key = part.substr(0, part.find('='));
     visit(key, part.substr(std::min(key.size() + 1, part.size())));
+    begin += part.size() + 1;
+  }
+}
+
+// Those of "kind" or "kind:key=value,key=value".
+void each_option_of_kind(std::string_view text,
+                         const std::function<void(std::string_view key, std::string_view value)>& visit) {
+  if (const std::size_t colon = text.find(':'); colon != text.npos) {
+    each_option(text.substr(colon + 1), visit);
   }
 }
 
@@ -154,7 +162,7 @@ std::optional<PlateauOptions> parse_plateau(std::string_view text) {
     return std::nullopt;
   }
   PlateauOptions made;
-  each_option(text, [&](auto key, auto value) {
+  each_option_of_kind(text, [&](auto key, auto value) {
     if (key == "factor") {
       made.factor = parse_number<double>(key, value);
     } else if (key == "patience") {
@@ -258,7 +266,7 @@ Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) 
            did_you_mean(name, names));
   }
   Schedule made{.kind = kind->second, .rate = rate, .steps = steps};
-  each_option(text, [&](auto key, auto value) {
+  each_option_of_kind(text, [&](auto key, auto value) {
     if (key == "warmup") {
       made.warmup = parse_number<std::int64_t>(key, value);
     } else if (key == "every" && made.kind == Schedule::Kind::kStep) {
