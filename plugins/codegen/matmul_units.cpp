@@ -208,6 +208,49 @@ constexpr std::string_view kUnitCheck = R"(    if (!is_careful && k0 >= resumed 
     }
 )";
 
+std::int64_t stage_size(const Tile& tile, bool is_a) {
+  return (is_a ? tile.rows : tile.columns) * tile.depth;
+}
+
+std::string type_name(const Product& product) {
+  return product.a.type == Type::kF16 ? "f16" : "bf16";
+}
+
+Storage storage_of(const Product& product, const Tile& tile, const Lanes& lanes, bool is_a) {
+  const std::string stage = lanes.copies_async ? "next_stage" : "stage";
+  return {.type = "unsigned short",
+          .place = stage + " * " + std::to_string(stage_size(tile, is_a)) + " + " +
+                   layout_of(product, tile, is_a).place(),
+          .stage = stage,
+          .mark = "0x7fe5",
+          .special = "yk_is_special_" + type_name(product),
+          .is_converted = false,
+          .in_registers = !lanes.copies_async,
+          .run = has_runs_of_8(product, is_a) ? 8 : 1};
+}
+
+// What depends on the unit and the tile alone.
+Values values_of(const Lanes& lanes, const Tile& tile) {
+  return {{"depth", std::to_string(tile.depth)},
+          {"tm", std::to_string(tile.thread_rows / 16)},
+          {"tn", std::to_string(tile.thread_columns / 16)},
+          {"lanes", std::to_string(lanes.count)},
+          {"words", std::to_string(lanes.words)},
+          {"lane_rows", std::string(lanes.rows)},
+          {"lane_columns", std::string(lanes.columns)},
+          {"width", std::string(lanes.width)},
+          {"product", std::string(lanes.product)},
+          {"sums", std::string(lanes.sums)},
+          {"warp_rows", std::to_string(tile.rows / tile.thread_rows)},
+          {"warp_height", std::to_string(tile.thread_rows)},
+          {"warp_width", std::to_string(tile.thread_columns)},
+          {"a_stage", std::to_string(stage_size(tile, true))},
+          {"b_stage", std::to_string(stage_size(tile, false))},
+          {"row", std::string(lanes.row)},
+          {"column", std::string(lanes.column)},
+          {"sum", std::string(lanes.sum)}};
+}
+
 bool is_one_of(const std::string& name, std::initializer_list<std::string_view> names) {
   return std::find(names.begin(), names.end(), name.substr(0, name.find(':'))) != names.end();
 }
@@ -237,56 +280,23 @@ Unit matrix_unit(const Product& product, const Target& target) {
 std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue,
                                Unit unit) {
   const Lanes& lanes = lanes_of(unit);
-  const std::string type = product.a.type == Type::kF16 ? "f16" : "bf16";
   const bool may_skip = product.a.is_skipped || product.b.is_skipped;
   const bool has_runs = has_runs_of_8(product, true) && has_runs_of_8(product, false);
   const std::int64_t stages = lanes.copies_async && has_runs ? 3 : 2;
-  const auto stage_size = [&](bool is_a) { return (is_a ? tile.rows : tile.columns) * tile.depth; };
   const Layout a_layout = layout_of(product, tile, true);
   const Layout b_layout = layout_of(product, tile, false);
-  const auto storage = [&](const Layout& layout, bool is_a) {
-    const std::string stage = lanes.copies_async ? "next_stage" : "stage";
-    return Storage{.type = "unsigned short",
-                   .place = stage + " * " + std::to_string(stage_size(is_a)) + " + " + layout.place(),
-                   .stage = stage,
-                   .mark = "0x7fe5",
-                   .special = "yk_is_special_" + type,
-                   .is_converted = false,
-                   .in_registers = !lanes.copies_async,
-                   .run = has_runs_of_8(product, is_a) ? 8 : 1};
-  };
-  const Loader a(product, tile, true, storage(a_layout, true));
-  const Loader b(product, tile, false, storage(b_layout, false));
+  const Loader a(product, tile, true, storage_of(product, tile, lanes, true));
+  const Loader b(product, tile, false, storage_of(product, tile, lanes, false));
   const auto fragment = [&](const Layout& layout, bool is_a, const std::string& start) {
     return unit == Unit::kMma ? ldmatrix_text(layout, is_a, start)
                               : fragment_text(lanes, layout, is_a, start);
   };
-  const std::string row(lanes.row);
-  const std::string column(lanes.column);
-  const std::string sum(lanes.sum);
-  const Values values = {
-      {"type", type},
+  Values values = values_of(lanes, tile);
+  const Values own = {
+      {"type", type_name(product)},
       {"stages", std::to_string(stages)},
-      {"depth", std::to_string(tile.depth)},
-      {"tm", std::to_string(tile.thread_rows / 16)},
-      {"tn", std::to_string(tile.thread_columns / 16)},
-      {"lanes", std::to_string(lanes.count)},
-      {"words", std::to_string(lanes.words)},
-      {"lane_rows", std::string(lanes.rows)},
-      {"lane_columns", std::string(lanes.columns)},
-      {"width", std::string(lanes.width)},
-      {"product", std::string(lanes.product)},
-      {"sums", std::string(lanes.sums)},
-      {"warp_rows", std::to_string(tile.rows / tile.thread_rows)},
-      {"warp_height", std::to_string(tile.thread_rows)},
-      {"warp_width", std::to_string(tile.thread_columns)},
-      {"a_stage", std::to_string(stage_size(true))},
-      {"b_stage", std::to_string(stage_size(false))},
       {"a_place", a_layout.place()},
       {"b_place", b_layout.place()},
-      {"row", row},
-      {"column", column},
-      {"sum", sum},
       {"load_a", fragment(a_layout, true, "warp_row + i * 16")},
       {"load_b", fragment(b_layout, false, "warp_column + j * 16")},
       {"load", a.load("k1") + b.load("k1")},
@@ -296,6 +306,7 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile, const E
       {"multiply", may_skip ? "    if (is_careful) {\n" + std::string(kUnitMultiplyCarefully) +
                                   "    } else {\n" + std::string(kUnitMultiply) + "    }\n"
                             : std::string(kUnitMultiply)}};
+  values.insert(values.end(), own.begin(), own.end());
   std::string text = parameters(product, epilogue, pointers_text(product, tile)) + block_text(product, tile) +
                      R"(
   YK_SHARED yk_16_bytes a_shared[$stages$ * $a_stage$ / 8];
@@ -308,7 +319,9 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile, const E
                      "  $sums$ = {};\n";
   text.append(special_text(product, std::to_string(stages)))
       .append(lanes.copies_async ? kUnitLoop : loop_text());
-  text += result_text(product, tile, epilogue, {"$lane_rows$", "$lane_columns$", row, column, sum});
+  text += result_text(product, tile, epilogue,
+                      {"$lane_rows$", "$lane_columns$", std::string(lanes.row), std::string(lanes.column),
+                       std::string(lanes.sum)});
   return fill_in(text + "}\n", values);
 }
 

@@ -224,7 +224,9 @@ std::string ReduceOnPlateau::state() const {
 
 void ReduceOnPlateau::set_state(std::string_view text) {
   std::map<std::string, std::string_view, std::less<>> parts;
-  each_option(text, [&](auto key, auto value) { parts.emplace(key, value); });
+  if (!text.empty()) {
+    each_option(text, [&](auto key, auto value) { parts.emplace(key, value); });
+  }
   const auto number = [&]<class Number>(std::string_view key, Number least) {
     const auto part = parts.find(key);
     if (part == parts.end()) {

@@ -178,7 +178,7 @@ class Changes {
 
   std::string send(std::uint64_t first, std::uint64_t count) {
     draw(first, count);
-    const std::string what = text("a from_host of ", count, " elements of w");
+    std::string what = text("a from_host of ", count, " elements of w");
     done(
         [&](yoke_stream* stream) {
           return plugin_.from_host(stream, product_.w_buffer().get(), place(first), &product_.w()[first],
@@ -237,7 +237,8 @@ class Changes {
     }
     const std::uint64_t first = random_.below(product_.w().size());
     draw(first, 1);
-    std::memcpy(reinterpret_cast<std::byte*>(address) + place(first), &product_.w()[first], sizeof(float));
+    auto* const w = reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr)
+    std::memcpy(w + place(first), &product_.w()[first], sizeof(float));
     return "the host wrote w by its address";
   }
 
