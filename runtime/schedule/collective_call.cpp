@@ -167,6 +167,13 @@ bool CollectiveCall::is_immediate() const {
 
 void CollectiveCall::run() const {
   group_->check();
+  for (std::uint32_t k = 0; k < group_->size(); ++k) {
+    if (&streams_[k]->state() != &group_->stream(k)) [[unlikely]] {
+      throw Error(ErrorCode::kFailedPrecondition, "stream '" + streams_[k]->name() + "': " + describe(k) +
+                                                      ": the stream was renewed after its group was created; "
+                                                      "create the Collectives or StepPlan again");
+    }
+  }
   begin();
   if (is_immediate()) {
     queue_together();

@@ -82,9 +82,10 @@ class Printer {
   Place place(const Access& access);
   std::string loaded(Type type, std::uint32_t tensor_id, const std::string& element);
 
-  // Expressions (expression.cpp): each prints lines and returns a name or a literal.
   // The constant as a value that PoCL does not fold; see helpers.cpp.
   std::string hidden(Type type, const std::string& constant);
+
+  // Expressions (expression.cpp): each prints lines and returns a name or a literal.
   std::string value(const Expr& expr);
   std::string read(const Expr& expr);
   std::string guarded(const Expr& expr);

@@ -118,6 +118,18 @@ TEST_F(Native, IsChosenOnlyWithADevicePerMemberAndAFixedOrderOfSums) {
   EXPECT_FALSE(costs_of(unordered, kSummed).has_native);
 }
 
+TEST_F(Native, GroupOfARenewedStreamIsCreatedAgain) {
+  const std::vector<Context> contexts = members(2);
+  const auto group = Collectives::create(MergeStrategy::kNative, contexts);
+  const LinkedCollective sum = group->all_reduce("g");
+  sum.run();
+  contexts[1].stream()->renew();
+  EXPECT_THAT(error_of([&] { sum.run(); }),
+              is_error(ErrorCode::kFailedPrecondition, "member 1 of 2", "create the Collectives"));
+  Collectives::create(MergeStrategy::kNative, contexts)->all_reduce("g").run();
+  EXPECT_EQ(contents(contexts[0]), contents(contexts[1]));
+}
+
 TEST_F(Native, LimitIsOnTheMembersOfThisProcess) {
   const auto control = Rig::make_control(Streams::kNative);
   control->provides.collectives = true;

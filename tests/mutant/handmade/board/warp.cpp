@@ -37,7 +37,7 @@ Word extreme_of_bits(Assign assign, Word old, Word value) {
   return (assign == Assign::kMax) == (bits(old) < bits(value)) ? value : old;
 }
 
-// Adds to a u8 as part of the 4 bytes that hold it, because there are no atomic operations on bytes: an overflow
+// Adds to a u8 as part of the 4 bytes that hold it, because bytes have no atomic operations: an overflow
 // carries into the bytes after it.
 void add_in_word(std::byte* byte, Word value) {
   std::int64_t carry = value.i;
