@@ -23,6 +23,8 @@
 #include <utility>
 #include <vector>
 
+#include "own_process.h"
+
 namespace yoke::gpu {
 namespace {
 
@@ -32,22 +34,6 @@ std::shared_ptr<Machine> machine(const char* devices, const char* failure = "") 
   ::setenv("FAKE_GPU_FAIL", failure, 1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   return std::make_shared<Machine>(std::make_unique<cuda::Vendor>(), sdk::Host());
-}
-
-// Runs body() in a process of its own; it returns what is wrong.
-template <class Body>
-void expect_ok(const Body& body) {
-  const auto run = [&] {
-    std::string fault;
-    try {
-      fault = body();
-    } catch (const sdk::Failure& failure) {
-      fault = failure.text();
-    }
-    std::fputs(fault.c_str(), stderr);
-    std::exit(fault.empty() ? 0 : 1);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 template <class Body>

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "evaluate.h"
+#include "own_process.h"
 
 namespace yoke::gpu {
 
@@ -134,22 +135,6 @@ inline std::string fault_of(const Conditions& setup, const Product& product, con
     fault = bound.run() == first ? "" : "a launch gives different results than the first";
   }
   return fault.empty() ? "" : std::string(product.name) + ": " + fault;
-}
-
-// Runs body() in its own process; it returns what is wrong.
-template <class Body>
-void expect_ok(const Body& body) {
-  const auto run = [&] {
-    std::string fault;
-    try {
-      fault = body();
-    } catch (const sdk::Failure& failure) {
-      fault = failure.text();
-    }
-    std::fputs(fault.c_str(), stderr);
-    std::exit(fault.empty() ? 0 : 1);
-  };
-  EXPECT_EXIT(run(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace yoke::gpu
