@@ -78,6 +78,10 @@ TrainData table_file(TrainOptions& options) {
   const datasets::Table table = read_table(
       options.data, options.label, datasets::LabelColumn::kRequired,
       {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
+  if (table.row_count() < 2) {
+    throw Error(ErrorCode::kInvalidArgument,
+                options.data.string() + " has only one row; training and testing need at least 2");
+  }
   std::vector<std::size_t> without;
   for (const std::string& name : options.drop) {
     without.push_back(datasets::column_of(table, name));

@@ -141,6 +141,9 @@ void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
         given + " needs a number of shards that divides it; --shards is " + std::to_string(shards));
   check(count == 0 || options.accumulate == 1,
         given + " does not work with --accumulate; leave one of them out");
+  check(count == 0 || typed.wire == "full",
+        given + " does not work with --wire " + typed.wire +
+            ", whose rounding errors depend on the number of shards; leave one of them out");
   check(count == 0 || typed.merge == "auto" || typed.merge == "tree",
         given + " needs --merge tree, its default; --merge is " + typed.merge);
   check(shards * options.accumulate <= kMaxShards, "--shards times --accumulate is " +

@@ -34,6 +34,24 @@ std::string idle_text(const TrainOptions& options, std::int64_t shards) {
          (parts == shards ? "fewer shards" : "a smaller " + std::string(option));
 }
 
+// The given options that have no effect with one shard; empty if there are none.
+std::string unused_text(const TrainOptions& options, std::int64_t shards) {
+  if (shards != 1) {
+    return {};
+  }
+  const std::vector<std::pair<const char*, bool>> merging = {
+      {"--merge", options.merge != MergeStrategy::kAuto && options.reproducible == 0},
+      {"--placement", options.placement != Placement::kAuto},
+      {"--overlap", options.overlap == Overlap::kOn},
+      {"--wire", options.wire != Wire::kFull},
+      {"--row-weights", !options.row_weights.empty() || options.measure_row_weights}};
+  std::string names;
+  for (const auto& [name, is_given] : merging) {
+    names += is_given ? (names.empty() ? "" : ", ") + std::string(name) : "";
+  }
+  return names.empty() ? names : "with one shard, nothing is merged; without effect: " + names;
+}
+
 }  // namespace
 
 TrainRun::TrainRun(const TrainOptions& options, const TrainData& data, const nn::Module& model,
@@ -78,15 +96,19 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   out_ << options_.model << precision_text(options_) << " on " << report_->devices << ", " << report_->shards
        << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
        << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
-       << " examples per epoch, gradient merge " << report_->merge << row_weights_text(*report_) << ", "
+       << " examples per epoch, "
+       << (report_->shards == 1 ? "" : "gradient merge " + report_->merge + row_weights_text(*report_) + ", ")
        << byte_text(memory.total()) << " of memory" << std::endl;
   if (options_.merge == MergeStrategy::kAuto && report_->shards > 1) {
     out_ << "merge: " << report_->merge_reason << std::endl;
   }
   Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
                     [&] { return loss_so_far(trainer, progress); });
-  if (const std::string idle = idle_text(options_, report_->shards); !idle.empty()) {
-    progress.warn(idle);
+  for (const std::string& text :
+       {idle_text(options_, report_->shards), unused_text(options_, report_->shards)}) {
+    if (!text.empty()) {
+      progress.warn(text);
+    }
   }
   resume(trainer, evaluation, progress);
   while (!is_at_end(trainer) && !report_->stopped && !report_->stopped_early) {

@@ -84,9 +84,7 @@ Plugin& Kit::plugin() {
 
 Device& Kit::device() {
   if (device_ == nullptr) {
-    const std::uint32_t count = plugin().some_devices();
-    check(settings_.device < count, "--device ", settings_.device, " is out of range [0, ", count,
-          "): the plugin has ", count, count == 1 ? " device" : " devices");
+    plugin().some_devices();
     device_ = std::make_unique<Device>(*this, plugin(), settings_.device, device_options());
   }
   return *device_;
@@ -164,8 +162,15 @@ void Kit::send(char kind, const std::string& text) {
 int load_only(Kit& kit) {
   try {
     check_loadable(kit.settings().plugin);
+    const std::uint32_t ordinal = kit.settings().device;
+    const std::uint32_t count = ordinal == 0 ? 1 : std::max(kit.plugin().device_count(), 1U);
     kit.plugin();
-    kit.send('O', "");
+    if (ordinal >= count) {
+      kit.send('U', text("--device ", ordinal, " is out of range: the plugin has ", count,
+                         count == 1 ? " device; leave out --device" : " devices, numbered from 0"));
+    } else {
+      kit.send('O', "");
+    }
     return kPassed;
   } catch (const std::exception& failure) {
     kit.send('F', failure.what());

@@ -146,6 +146,9 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
   Report report;
   report.plugin = plugin;
   Outcome loading = try_loading(self, options, plugin);
+  if (loading.verdict == Verdict::kUnsupported) {  // by the options, not by the plugin
+    throw UsageError(loading.text);
+  }
   report.loads = loading.verdict == Verdict::kPassed;
   if (!report.loads) {
     report.results = not_run(tests, std::move(loading));

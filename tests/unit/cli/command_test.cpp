@@ -185,8 +185,9 @@ TEST(YokeCheckPlugin, MessagesNameWhatCannotBeUsed) {
   EXPECT_THAT(folder.err,
               HasSubstr("cannot write the JUnit file /nowhere/a.xml: No such file or directory; "));
   const auto device = run({"check-plugin", null, "--filter", "copy.round-trip", "--device", "99"});
-  EXPECT_EQ(device.code, 1);
-  EXPECT_THAT(device.out, HasSubstr("--device 99 is out of range [0, 1): the plugin has 1 device\n"));
+  EXPECT_EQ(device.code, 2);
+  EXPECT_EQ(device.err,
+            "yoke check-plugin: --device 99 is out of range: the plugin has 1 device; leave out --device\n");
 }
 
 TEST(YokeCheckPlugin, RunWithoutTestsIsNotPassed) {

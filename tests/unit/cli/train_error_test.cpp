@@ -84,6 +84,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "--reproducible 4 does not work with --accumulate; leave one of them out"},
         BadUsage{{"--reproducible", "4", "--merge", "ring"},
                  "--reproducible 4 needs --merge tree, its default; --merge is ring"},
+        BadUsage{{"--reproducible", "4", "--wire", "bf16"},
+                 "--reproducible 4 does not work with --wire bf16, whose rounding errors depend on the "
+                 "number of shards; leave one of them out"},
         BadUsage{{"--accumulate", "4096", "--shards", "2"},
                  "--shards times --accumulate is 8192; the maximum is 4096"},
         BadUsage{{"--timeline", "a.json", "--save", "a.json"},

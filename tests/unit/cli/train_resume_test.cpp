@@ -306,6 +306,9 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   test::write_file(folder / "t.csv", "x,y\n1,2\n3,four\n");
   EXPECT_THAT(run({"train", "--data", folder / "t.csv", "--label", "x"}).err,
               HasSubstr("t.csv, line 3, column 'y': 'four' is not a finite number"));
+  test::write_file(folder / "one.csv", "x,y\n1,2\n");
+  EXPECT_THAT(run({"train", "--data", folder / "one.csv"}).err,
+              HasSubstr("one.csv has only one row; training and testing need at least 2"));
   EXPECT_THAT(run({"train", "--label", "x"}).err, HasSubstr("need --data with the file of a table"));
   EXPECT_EQ(run({"train", "--split", "1"}).code, 2);
   EXPECT_EQ(run({"train", "--task", "guess"}).code, 2);

@@ -168,6 +168,19 @@ TEST(Conformance, PluginOptionsReachEveryProcessOfATest) {
   EXPECT_THAT(none.out, HasSubstr("unsupported: the plugin has no devices: the plugin option devices is 0"));
 }
 
+TEST(Conformance, DeviceThatThePluginLacksIsWrongUsage) {
+  const Outcome one = run({kGood, "--device", "7", "--filter", "copy.round-trip"});
+  EXPECT_EQ(one.code, 2) << one.out;
+  EXPECT_THAT(one.err, HasSubstr("--device 7 is out of range: the plugin has 1 device; leave out --device"));
+  const Outcome three =
+      run({kGood, "--plugin-option", "devices=3", "--device", "3", "--filter", "copy.round-trip"});
+  EXPECT_EQ(three.code, 2) << three.out;
+  EXPECT_THAT(three.err, HasSubstr("the plugin has 3 devices, numbered from 0"));
+  const Outcome last =
+      run({kGood, "--plugin-option", "devices=3", "--device", "2", "--filter", "copy.round-trip"});
+  EXPECT_EQ(last.code, 0) << last.out;
+}
+
 TEST(Conformance, PluginOptionGivenToTheDeviceIsExplained) {
   const Outcome outcome = run({kGood, "--option", "devices=3", "--filter", "copy.round-trip"});
   EXPECT_EQ(outcome.code, 1);

@@ -107,6 +107,11 @@ TEST_F(TableTest, LabelsAreNumbersOrTexts) {
                                          "t.csv, line 3, column 'y': 'NA' is not a finite number, "
                                          "but the label of line 2 is; correct one of them"));
   EXPECT_THAT(csv_error("x,y\n1,inf\n3,4\n"), is_error(kInvalid, "line 2, column 'y': 'inf'"));
+  // Also labels, which must not become names of classes then.
+  EXPECT_THAT(csv_error("x,y\n1,2\n3,-1e39\n"),
+              is_error(kInvalid, "line 3, column 'y': '-1e39' is too large for the 32-bit numbers"));
+  EXPECT_THAT(csv_error("x,y\n1e300,2\n3,4\n"),
+              is_error(kInvalid, "line 2, column 'x': '1e300' is too large"));
   EXPECT_THAT(csv_error("x,y\n1,a\n3, \n"), is_error(kInvalid, "line 3, column 'y': the label is empty"));
   EXPECT_THAT(csv_error("1,2,\n3,4,\n"), is_error(kInvalid, "line 1, column '2': the label is empty"));
   csv_error(mixed);
@@ -210,7 +215,8 @@ TEST_F(TableTest, SplitsArePermutations) {
               is_error(kInvalid, "it has 5 splits"));
   EXPECT_THAT(error_of([&] { read_split(folder_ / "s.txt", 0, 5, 0.25); }),
               is_error(kInvalid, "a split has 4 rows"));
-  EXPECT_THAT(error_of([&] { random_split(1, 0.5, 0); }), is_error(kInvalid, "at least 2 rows"));
+  EXPECT_THAT(error_of([&] { random_split(1, 0.5, 0); }),
+              is_error(kInvalid, "1 row; training and testing need at least 2"));
 }
 
 TEST_F(TableTest, TextIsReadAsCharacters) {

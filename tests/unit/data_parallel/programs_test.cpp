@@ -13,6 +13,7 @@
 
 #include "common.h"
 #include "error_of.h"
+#include "rig.h"
 
 namespace yoke::testing {
 namespace {
@@ -156,6 +157,18 @@ TEST(ForwardAndCtx, KeepsTheValueInAChildContext) {
   EXPECT_EQ(on.read(again, "value"), std::vector<float>{7});
   EXPECT_THAT(error_of([&] { (void)forward_and_ctx(on.context, placeholder("p", Type::kF32, {2}) * 2.0F); }),
               is_error(ErrorCode::kInvalidArgument, "'p' has no values; give it host data"));
+}
+
+TEST(ForwardAndCtx, FailureOfTheLaunchIsItsError) {
+  const auto runtime = test_runtime();
+  const auto control = test::Rig::make_control(test::Streams::kNative);
+  test::register_backend(*runtime, 0, control);
+  const auto stream = Stream::create(runtime->backend("test0")->open_device(0));
+  const Tensor t = sum(tensor<float>({1, 2, 3, 4}, {4}, "x"));
+  control->fail_code = YOKE_STATUS_INTERNAL;
+  control->fail_after = 1;  // after the copy of x
+  EXPECT_THAT(error_of([&] { (void)forward_and_ctx(Context(stream), t); }),
+              is_error(ErrorCode::kInternal, "injected this failure"));
 }
 
 TEST(InitParams, GivesTheValuesThatATrainerStartsWith) {

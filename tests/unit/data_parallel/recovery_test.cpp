@@ -216,6 +216,32 @@ TEST_P(Recovery, LossBetweenStepsIsFoundByReads) {
   });
 }
 
+TEST_P(Recovery, MetricsAreThoseOfTheShardsThatAreLeft) {
+  make_runtime();
+  options.shards = 3;
+  const auto model = two_layers();
+  data_parallel(
+      options, tensor(some_numbers(kRows * kWidth, 1), {kRows, kWidth}),
+      tensor(some_numbers(kRows, 2), {kRows, 1}),
+      [&](const Tensor& x, const Tensor& y) {
+        const Tensor loss = mse(model(x), y);
+        return Loss{loss, {{"same", loss}, {"twice", 2.0F * loss}, {"more", loss + 1.0F}}};
+      },
+      [&](Trainer& trainer) {
+        for (int i = 0; i < 4; ++i) {
+          if (i == 2) {
+            arm(3);
+          }
+          trainer.step();
+          const double loss = trainer.loss_value();
+          EXPECT_NEAR(trainer.metric_value("same"), loss, 1e-6);
+          EXPECT_NEAR(trainer.metric_value("twice"), 2 * loss, 1e-6);
+          EXPECT_NEAR(trainer.metric_value("more"), loss + 1, 1e-6);
+        }
+        EXPECT_EQ(trainer.shards(), 2U);
+      });
+}
+
 TEST_P(Recovery, EvaluationOfATrainerThatCouldNotGoOnIsAnError) {
   Evaluation evaluation;
   bool is_refused = false;

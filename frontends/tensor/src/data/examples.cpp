@@ -14,10 +14,14 @@ namespace yoke::datasets {
 namespace {
 
 std::uint64_t test_count(std::uint64_t row_count, double test_share, const char* what) {
-  if (row_count < 2 || !(test_share > 0 && test_share < 1)) {
+  if (row_count < 2) {
     throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": " + std::to_string(row_count) +
-                                                 " rows and a test share of " + std::to_string(test_share) +
-                                                 "; give at least 2 rows, and a share between 0 and 1");
+                                                 (row_count == 1 ? " row" : " rows") +
+                                                 "; training and testing need at least 2 rows");
+  }
+  if (!(test_share > 0 && test_share < 1)) {
+    throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": a test share of " +
+                                                 std::to_string(test_share) + "; give one between 0 and 1");
   }
   const auto train =
       static_cast<std::uint64_t>(std::llround((1 - test_share) * static_cast<double>(row_count)));

@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -281,6 +282,12 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
       if (!value && c != table.label) {
         refuse_field(records, r, table, c,
                      shown(record[c]) + " is not a finite number; correct it, or leave the column out");
+      }
+      if (value && std::abs(*value) > std::numeric_limits<float>::max()) {
+        refuse_field(records, r, table, c,
+                     shown(record[c]) +
+                         " is too large for the 32-bit numbers that models compute with (at most 3.4e38); "
+                         "scale the column, or leave it out");
       }
       has_texts = has_texts || !value;
       table.values.push_back(value.value_or(0));
