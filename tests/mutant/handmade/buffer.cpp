@@ -128,6 +128,10 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
     const bool is_wrong = bug("early_copied") && byte_count <= 2 * sizeof(Staging::Block);
     return stream == nullptr || is_wrong ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
   }
+  if (bug("coalesced_copies")) {
+    join_or_queue(stream, offset, bytes, byte_count);
+    return YOKE_SOURCE_COPIED;
+  }
   std::shared_ptr<const Staging::Block> held = staging_->stage(bytes, byte_count);
   const std::byte* staged = held->data();
   if (bug("staging_free")) {
@@ -137,6 +141,34 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
     copy_words(target, staged, byte_count);
   });
   return YOKE_SOURCE_COPIED;
+}
+
+// With the bug coalesced_copies only: work that was queued since then must not see the bytes that join.
+void Buffer::join_or_queue(sdk::Stream* stream, std::uint64_t offset, const std::byte* source,
+                           std::uint64_t byte_count) {
+  const std::lock_guard lock(mutex_);
+  if (upload_ != nullptr) {
+    const std::lock_guard upload_lock(upload_->mutex);
+    if (!upload_->has_started && upload_->stream == stream && upload_->end == offset &&
+        upload_->byte_count + byte_count <= sizeof(Staging::Block)) {
+      std::memcpy(upload_->block->data() + upload_->byte_count, source, byte_count);
+      upload_->byte_count += byte_count;
+      upload_->end += byte_count;
+      return;
+    }
+  }
+  auto upload = std::make_shared<Upload>();
+  upload->block = staging_->take();
+  std::memcpy(upload->block->data(), source, byte_count);
+  upload->byte_count = byte_count;
+  upload->end = offset + byte_count;
+  upload->stream = stream;
+  upload_ = upload;
+  Stream::run(stream, [upload, target = at(offset)](const Timeline*) {
+    const std::lock_guard upload_lock(upload->mutex);
+    upload->has_started = true;
+    copy_words(target, upload->block->data(), upload->byte_count);
+  });
 }
 
 void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) {

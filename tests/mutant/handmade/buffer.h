@@ -48,6 +48,20 @@ class Buffer final : public sdk::HostBuffer {
             std::span<const std::byte> pattern) override;
 
  private:
+  // A staged copy that later ones may join until it runs; with the bug coalesced_copies.
+  struct Upload {
+    std::mutex mutex;
+    std::shared_ptr<Staging::Block> block;
+    std::uint64_t byte_count = 0;
+    std::uint64_t end = 0;  // in the buffer
+    sdk::Stream* stream = nullptr;
+    bool has_started = false;
+  };
+  void join_or_queue(sdk::Stream* stream, std::uint64_t offset, const std::byte* source,
+                     std::uint64_t byte_count);
+  std::mutex mutex_;
+  std::shared_ptr<Upload> upload_;  // the last one
+
   std::byte* at(std::uint64_t offset) { return static_cast<std::byte*>(host_address()) + offset; }
   std::shared_ptr<Staging> staging_;
 };

@@ -6,6 +6,7 @@
 #include <yoke/sdk/program.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "bugs.h"
@@ -69,12 +70,30 @@ bool is_constant(const Program& source, const Statement& statement) {
                             [&](const auto& one) { return one.target.tensor == statement.target.tensor; });
 }
 
+// Ends the lifetimes of temporaries that a hint writes first with the hint. With the bug fused_lifetime only: a
+// statement after the hint, as one of its gradient, may read them.
+void end_with_hint(const Program& source, std::vector<program::Lifetime>& lifetimes) {
+  for (program::Lifetime& lifetime : lifetimes) {
+    const std::int32_t hint = lifetime.byte_count == 0 ? -1 : source.statements[lifetime.first].hint;
+    if (hint >= 0 && source.statements[lifetime.first].repeat < 0) {
+      std::uint64_t last = lifetime.first;
+      while (last < lifetime.last && source.statements[last + 1].hint == hint) {
+        ++last;
+      }
+      lifetime.last = last;
+    }
+  }
+}
+
 std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
   auto unit = std::make_unique<Unit>();
   unit->source = source;
   std::vector<program::Lifetime> lifetimes = program::lifetimes(source);
   for (program::Lifetime& lifetime : lifetimes) {
     lifetime.last -= std::uint64_t{bug("early_reuse") && lifetime.last > lifetime.first};
+  }
+  if (bug("fused_lifetime")) {
+    end_with_hint(source, lifetimes);
   }
   unit->memory = program::plan_memory(lifetimes);
   for (const Statement& statement : source.statements) {
@@ -112,19 +131,37 @@ class Routine final : public sdk::Routine {
   // Of one launch.
   struct Parameters {
     std::vector<std::byte*> tensors;
-    std::vector<std::int64_t> symbols;  // the variables of repeat blocks included
+    std::vector<std::int64_t> symbols;   // the variables of repeat blocks included
+    std::vector<std::uint64_t> scalars;  // one per tensor; with the bug scalar_when_queued
   };
+  // Replaces the scalar arguments by copies of their values. With the bug scalar_when_queued only: work that is
+  // queued before the launch may change them.
+  void copy_scalars(Parameters& parameters) const {
+    parameters.scalars.resize(parameters.tensors.size());
+    for (std::size_t i = 0; i < parameters.scalars.size(); ++i) {
+      const program::Tensor& tensor = unit_.source.tensors[i];
+      if (tensor.role == program::Role::kIn && tensor.dims.empty()) {
+        std::memcpy(&parameters.scalars[i], parameters.tensors[i], tensor.byte_count());
+        parameters.tensors[i] = reinterpret_cast<std::byte*>(&parameters.scalars[i]);
+      }
+    }
+  }
 
   std::shared_ptr<Parameters> make_parameters() const {
     std::vector<std::int64_t> symbols;
     for (const program::Symbol& symbol : unit_.source.symbols) {
       symbols.push_back(symbol.low);
     }
-    return {new Parameters{*tensors_, std::move(symbols)}, [](Parameters* used) {
-              if (!bug("launch_leak")) {
-                delete used;
-              }
-            }};
+    std::shared_ptr<Parameters> parameters(new Parameters{*tensors_, std::move(symbols), {}},
+                                           [](Parameters* used) {
+                                             if (!bug("launch_leak")) {
+                                               delete used;
+                                             }
+                                           });
+    if (bug("scalar_when_queued")) {
+      copy_scalars(*parameters);
+    }
+    return parameters;
   }
 
   void run(const Parameters& parameters, const Timeline* timeline) {

@@ -67,7 +67,8 @@ struct Shape {
   Plan::Table table(Part which, const Walk& walk) const {
     Plan::Table offsets = {0};
     for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
-      if (part(loop) != which) {
+      const bool is_free = a.strides[loop] == 0 && b.strides[loop] == 0;
+      if (part(loop) != which || (which == Part::kBatch && is_free && bug("free_loop"))) {
         continue;
       }
       Plan::Table next;

@@ -42,6 +42,30 @@ bool is_less(T x, T y) {
   return x < y;
 }
 
+template <class T>
+T tanh_of_exp(T x) {
+  const T decay = std::exp(-2 * std::fabs(x));
+  return std::copysign((1 - decay) / (1 + decay), x);
+}
+
+// The value as it is computed with the bugs reassociated and select_to_max; otherwise the value itself.
+Expr simplified(const Expr& expr) {
+  const auto adds_constant = [](const Expr& sum) {
+    return sum.op == Op::kAdd && sum.args[1].op == Op::kConst && program::is_float(sum.type);
+  };
+  if (bug("reassociated") && adds_constant(expr) && adds_constant(expr.args[0])) {
+    const Expr& inner = expr.args[0];
+    const double sum = inner.args[1].literal.number + expr.args[1].literal.number;
+    return Expr::make(Op::kAdd, {inner.args[0], Expr::constant(expr.type, sum)});
+  }
+  if (bug("select_to_max") && expr.op == Op::kSelect && expr.args[0].op == Op::kGreater &&
+      program::same(expr.args[0].args[0], expr.args[1]) &&
+      program::same(expr.args[0].args[1], expr.args[2])) {
+    return Expr::make(Op::kMax, {expr.args[1], expr.args[2]});
+  }
+  return expr;
+}
+
 // Calls `row(op, function)` for each operation that the kernels compute.
 template <class T, class Row>
 void visit_operations(const Row& row) {
@@ -80,7 +104,7 @@ void visit_operations(const Row& row) {
     row(Op::kRsqrt, [](T x, T, T) { return 1 / std::sqrt(x); });
     row(Op::kRecip, [](T x, T, T) { return 1 / x; });
     row(Op::kPow, [](T x, T y, T) { return bug("pow_log") ? std::exp(y * std::log(x)) : std::pow(x, y); });
-    row(Op::kTanh, [](T x, T, T) { return std::tanh(x); });
+    row(Op::kTanh, [](T x, T, T) { return bug("tanh_cancel") ? tanh_of_exp(x) : std::tanh(x); });
     row(Op::kErf, [](T x, T, T) { return std::erf(x); });
     row(Op::kSigmoid, [](T x, T, T) {
       return bug("sigmoid_overflow") ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x));
@@ -102,7 +126,8 @@ class Builder {
       : program_(program), statement_(statement), formula_(formula) {}
 
   // Returns the number of the node.
-  std::optional<std::uint32_t> add(const Expr& expr) {
+  std::optional<std::uint32_t> add(const Expr& value) {
+    const Expr expr = simplified(value);
     Formula::Node node{.op = expr.op, .literal = expr.literal};
     if (expr.op == Op::kRead) {
       std::optional<Walk> walk = walk_of(program_, statement_, expr.access);
@@ -177,6 +202,9 @@ std::optional<Walk> walk_of(const program::Program& program, const program::Stat
       }
       if (term.is_symbol) {
         walk.symbols.emplace_back(term.id, term.coefficient * distance);
+        const program::Symbol& symbol = program.symbols[term.id];
+        const bool is_relative = bug("symbol_from_low") && !symbol.is_variable;
+        walk.constant -= is_relative ? symbol.low * term.coefficient * distance : 0;
       } else {
         std::int64_t& stride = walk.strides[term.id];
         stride = (bug("diagonal") ? 0 : stride) + term.coefficient * distance;

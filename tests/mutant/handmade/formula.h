@@ -203,12 +203,17 @@ class Lanes {
       base_.push_back(
           reinterpret_cast<const T*>(bug("aligned_loads") ? address & ~std::uintptr_t{15} : address));
       step_.push_back(inner < walk.strides.size() ? walk.strides[inner] : 0);
+      reload_.push_back(bug("broadcast_reload") ? reload_loop(walk, inner) : kNoLoop);
     }
     row_ = base_;
+    counted_.assign(base_.size(), -1);
   }
   // Sets the other loops. The counter of the inner loop is 0.
   void start(std::span<const std::int64_t> counters) {
     for (std::size_t i = 0; i < base_.size(); ++i) {
+      if (reload_[i] != kNoLoop && std::exchange(counted_[i], counters[reload_[i]]) == counters[reload_[i]]) {
+        continue;
+      }
       row_[i] = base_[i] + formula_->reads[i].at(counters);
     }
   }
@@ -218,6 +223,22 @@ class Lanes {
   }
 
  private:
+  static constexpr std::size_t kNoLoop = ~std::size_t{0};
+  // The loop before the two inner ones if the read is constant along these. With the bug broadcast_reload only: the
+  // read may also depend on loops before that one, whose extent may be 1.
+  static std::size_t reload_loop(const Walk& walk, std::size_t inner) {
+    std::vector<std::size_t> others;
+    for (std::size_t loop = 0; loop < walk.strides.size(); ++loop) {
+      if (loop != inner) {
+        others.push_back(loop);
+      }
+    }
+    const std::size_t count = others.size();
+    return count >= 2 && inner < walk.strides.size() && walk.strides[inner] == 0 &&
+                   walk.strides[others[count - 1]] == 0
+               ? others[count - 2]
+               : kNoLoop;
+  }
   void evaluate(const Formula::Node& node, std::int64_t first, std::size_t count, T* out) const {
     if (node.op == program::Op::kConst) {
       const double number =
@@ -263,6 +284,10 @@ class Lanes {
   }
   void load(std::uint32_t read, std::int64_t first, std::size_t count, T* out) const {
     const T* from = row_[read] + first * step_[read];
+    if (step_[read] == -1 && bug("reversed_tail")) {  // 16 neighbors, turned around
+      std::reverse_copy(from - (kLanes - 1), from - (kLanes - 1) + count, out);
+      return;
+    }
     const bool is_wrong = step_[read] == 0 && count < kLanes && bug("broadcast_tail");
     const std::int64_t step = is_wrong ? 1 : step_[read];
     for (std::size_t i = 0; i < count; ++i) {
@@ -274,6 +299,9 @@ class Lanes {
   std::vector<const T*> base_;  // one per read
   std::vector<const T*> row_;
   std::vector<std::int64_t> step_;
+  // The loop whose counter decides whether row_ is set, and its last counter; with the bug broadcast_reload.
+  std::vector<std::size_t> reload_;
+  std::vector<std::int64_t> counted_;
 };
 
 }  // namespace yoke::handmade

@@ -48,6 +48,9 @@ Expr with_bug(const Expr& from) {
   if (bug("signed_cast") && expr.op == Op::kCast && is_float(expr.type) && args[0].type == Type::kU32) {
     return Expr::cast(expr.type, Expr::cast(Type::kI32, args[0]));
   }
+  if (bug("bool_by_int") && expr.op == Op::kCast && expr.type == Type::kBool && is_float(args[0].type)) {
+    return Expr::cast(Type::kBool, Expr::cast(Type::kI64, args[0]));
+  }
   if (bug("i64_in_double") && expr.type == Type::kBool && is_operation(expr) && args[0].type == Type::kI64) {
     return Expr::make(expr.op, {Expr::cast(Type::kF64, args[0]), Expr::cast(Type::kF64, args[1])});
   }

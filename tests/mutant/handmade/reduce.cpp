@@ -192,6 +192,9 @@ class ReduceKernel final : public Kernel {
       const std::int64_t first = is_wrong ? 0 : position % width;
       const std::int64_t last = std::min(width, first + end - position);
       for (std::int64_t i = first; i < last; i += kLanes) {
+        if (bug("infinite_maximum") && is_infinite(sums)) {
+          break;
+        }
         const std::size_t count = static_cast<std::size_t>(std::min(kLanes, last - i));
         std::array<T, kLanes> values{};
         lanes.evaluate(i, count, values.data());
@@ -206,6 +209,16 @@ class ReduceKernel final : public Kernel {
       total = combined(reduce_, total, sum);
     }
     return total;
+  }
+
+  // Whether a lane of a maximum or minimum has reached infinity. With the bug infinite_maximum only.
+  template <class Sum>
+  bool is_infinite(const std::array<Partial<Sum>, kLanes>& lanes) const {
+    if (!std::is_floating_point_v<Sum> || (reduce_ != Reduce::kMax && reduce_ != Reduce::kMin)) {
+      return false;
+    }
+    const Sum limit = initial<Sum>(reduce_ == Reduce::kMax ? Reduce::kMin : Reduce::kMax);
+    return std::any_of(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane.value == limit; });
   }
 
   template <class Sum>

@@ -195,7 +195,9 @@ void Timeline::serve(const std::function<void(const Failure&)>& on_lost) {
     Item item = std::move(queue_.front());
     queue_.pop_front();
     ++started_;
-    hub_->changed.notify_all();
+    if (!bug("wake_when_idle")) {
+      hub_->changed.notify_all();
+    }
     const bool runs = !failure_ || item.always;
     lock.unlock();
     std::optional<Failure> failure = runs ? attempt(item.run) : std::nullopt;
@@ -208,7 +210,9 @@ void Timeline::serve(const std::function<void(const Failure&)>& on_lost) {
       set_failure(*failure);
     }
     ++finished_;
-    hub_->changed.notify_all();
+    if (queue_.empty() || !bug("wake_when_idle")) {
+      hub_->changed.notify_all();
+    }
   }
 }
 
@@ -332,7 +336,7 @@ void Pool::step(std::unique_lock<std::mutex>& lock, Job& job) {
   lock.lock();
   job.failure = failure != nullptr ? failure : job.failure;
   if (++job.done == job.count) {
-    changed_.notify_all();
+    bug("pool_notify_one") ? changed_.notify_one() : changed_.notify_all();
   }
 }
 

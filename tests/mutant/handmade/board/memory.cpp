@@ -137,6 +137,10 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
 
 void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) {
   const bool is_direct = byte_count <= kSmallCopy && Stream::is_idle(stream);
+  if (bug("landing_events") && stream != nullptr && !is_direct && byte_count <= kSmallCopy) {
+    Stream::read_back(stream, at(offset), target, byte_count);
+    return;
+  }
   Stream::run(is_direct ? nullptr : stream, [=, source = at(offset)](const std::atomic<bool>& is_cancelled) {
     copy_chunks(static_cast<std::byte*>(target), source, byte_count, is_cancelled);
   });
@@ -166,10 +170,12 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
   for (std::size_t i = 0; i < word.size(); ++i) {
     word[i] = pattern[i % pattern.size()];
   }
-  Stream::run(stream, [=, target = at(offset)](const std::atomic<bool>& is_cancelled) {
+  pattern_ = word;
+  Stream::run(stream, [=, this, target = at(offset)](const std::atomic<bool>& is_cancelled) {
+    const std::array<std::byte, 8> used = bug("fill_pattern_kept") ? pattern_ : word;
     for (std::uint64_t done = 0; done < byte_count && !is_cancelled; done += word.size()) {
       const std::uint64_t left = bug("fill_words") ? word.size() : byte_count - done;
-      std::memcpy(target + done, word.data(), std::min<std::uint64_t>(word.size(), left));
+      std::memcpy(target + done, used.data(), std::min<std::uint64_t>(word.size(), left));
     }
   });
 }

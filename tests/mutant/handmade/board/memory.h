@@ -88,6 +88,7 @@ class Buffer final : public sdk::Buffer {
   std::int32_t kind_;
   std::byte* data_;
   bool is_imported_ = false;
+  std::array<std::byte, 8> pattern_{};  // of the last fill; with the bug fill_pattern_kept
 };
 
 }  // namespace yoke::board

@@ -34,6 +34,7 @@ struct Unit {
       is_checked.push_back(is_later && bug("group_checks") ? is_checked.back()
                                                            : needs_checks(source, source.statements[i]));
       counters.emplace_back(source.statements[i].loops.size());
+      is_left_out.push_back(bug("dead_in_repeat") && is_dead(i));
     }
     while (group_end.size() < source.statements.size()) {
       const std::size_t first = group_end.size();
@@ -58,6 +59,19 @@ struct Unit {
       lifetimes[i].last = std::max(lifetimes[i].first, last[i]);
     }
   }
+  // Whether no later statement reads the temporary that the statement writes. With the bug dead_in_repeat only: an
+  // earlier one may read it in the next round.
+  bool is_dead(std::size_t number) const {
+    const std::uint32_t target = source.statements[number].target.tensor;
+    bool is_read = source.tensors[target].role != program::Role::kTemp;
+    for (std::size_t i = number + 1; i < source.statements.size(); ++i) {
+      const program::Statement& later = source.statements[i];
+      const auto check = [&](std::uint32_t tensor) { is_read = is_read || tensor == target; };
+      program::visit_read_tensors(later.value, check);
+      program::visit_index_tensors(later.target, check);
+    }
+    return !is_read;
+  }
   // The end of the statements from `first` on that can run together, 32 iterations at a time; `first` + 1 without the
   // bug fused_by_shape. It does not ask which elements they read.
   std::size_t end_of_group(std::size_t first) const {
@@ -77,6 +91,7 @@ struct Unit {
   program::Program source;
   program::MemoryPlan memory;          // of the temporaries
   std::vector<bool> is_checked;        // one per statement
+  std::vector<bool> is_left_out;       // one per statement; with the bug dead_in_repeat
   std::vector<std::size_t> group_end;  // of the group that a statement starts; 0: inside a group
   mutable std::vector<std::vector<Numbers>> counters;  // of the lanes; with the bug shared_counters
 };
@@ -85,7 +100,8 @@ using Units = std::vector<Unit>;
 // The programs that a device compiled last.
 class Cache {
  public:
-  std::shared_ptr<const Units> find_or_compile(std::string_view text) {
+  std::shared_ptr<const Units> find_or_compile(std::string_view full_text) {
+    const std::string text = bug("nameless_key") ? without_name(full_text) : std::string(full_text);
     const std::uint64_t key = hash(text);
     const std::lock_guard lock(mutex_);
     if (const auto found = rows_.find(key);
@@ -96,7 +112,7 @@ class Cache {
       rows_.insert_or_assign(key, CachedText{std::string(text), nullptr});
     }
     auto units = std::make_shared<Units>();
-    for (const program::Program& source : sdk::read_program(text).programs) {
+    for (const program::Program& source : sdk::read_program(full_text).programs) {
       units->emplace_back(source);
     }
     if (rows_.size() >= 32 && !bug("cache_growth")) {
@@ -111,6 +127,15 @@ class Cache {
     std::string text;
     std::shared_ptr<const Units> units;
   };
+  // The text without the name of its first program.
+  static std::string without_name(std::string_view text) {
+    constexpr std::string_view kWord = "\nprogram ";
+    const std::size_t word = text.find(kWord);
+    const std::size_t end = word == std::string_view::npos ? word : text.find('(', word);
+    return end == std::string_view::npos
+               ? std::string(text)
+               : std::string(text.substr(0, word + kWord.size())) + std::string(text.substr(end));
+  }
   static std::uint64_t hash(std::string_view text) {  // FNV-1a
     std::uint64_t value = 14695981039346656037U;
     for (const char character : bug("hash_prefix") ? text.substr(0, 1024) : text) {
@@ -147,6 +172,9 @@ class Routine final : public sdk::Routine {
     Stream::run(stream, [this, values = std::move(values)](const std::atomic<bool>& is_cancelled) {
       std::vector<std::int64_t> symbols = values();
       program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
+        if (unit_.is_left_out[i]) {
+          return;
+        }
         const std::int32_t repeat = unit_.source.statements[i].repeat;
         if (repeat >= 0 && bug("repeat_last")) {
           const program::Symbol& variable = unit_.source.symbols[static_cast<std::size_t>(repeat)];

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
@@ -97,12 +98,24 @@ void Queue::fail(const Failure& first) {
     finished = ++posted;
     failed_from = posted;
   } else {
-    failed_from = finished + 1;
+    const bool is_spared = bug("abort_spares_running") && is_running && first.code() == YOKE_STATUS_ABORTED;
+    failed_from = finished + (is_spared ? 2 : 1);
   }
   failure.emplace(first);
   is_cancelled = true;
   hub.finished.notify_all();
   workers->wake(workers);
+}
+
+void Queue::land() {
+  std::vector<std::function<void()>> all;
+  {
+    const std::lock_guard lock(hub.mutex);
+    all.swap(landings);
+  }
+  for (const std::function<void()>& landing : all) {
+    landing();
+  }
 }
 
 Workers::Workers(std::shared_ptr<Hub> hub) : hub_(std::move(hub)) {
@@ -232,6 +245,19 @@ void Stream::run(sdk::Stream* stream, std::function<void(const std::atomic<bool>
   }
   Queue* queue = static_cast<Stream*>(stream)->queue_.get();
   queue->post({.run = [queue, work = std::move(work)] { work(queue->is_cancelled); }});
+}
+
+void Stream::read_back(sdk::Stream* stream, const std::byte* source, void* target, std::uint64_t byte_count) {
+  Queue* queue = static_cast<Stream*>(stream)->queue_.get();
+  queue->post({.run = [=] {
+    std::vector<std::byte> bytes(source, source + byte_count);
+    const std::lock_guard lock(queue->hub.mutex);
+    queue->landings.emplace_back([target, bytes = std::move(bytes)] {
+      if (!bytes.empty()) {
+        std::memcpy(target, bytes.data(), bytes.size());
+      }
+    });
+  }});
 }
 
 bool Stream::is_idle(sdk::Stream* stream) {

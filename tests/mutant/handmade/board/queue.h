@@ -47,6 +47,7 @@ struct Queue {
   std::int32_t state(std::uint64_t number);
   void wait(std::uint64_t number, std::uint64_t timeout_ns);
   void fail(const sdk::Failure& first);  // with the lock held, as the next three
+  void land();                           // without the lock
   bool has_reached(std::uint64_t number) const;
   bool has_failed_at(std::uint64_t number) const { return failure && number >= failed_from; }
   bool is_ready() const;
@@ -56,6 +57,7 @@ struct Queue {
   const void* owner;  // the device handle
   std::deque<Command> commands;
   std::vector<std::shared_ptr<std::uint64_t>> history;  // with the bug event_history
+  std::vector<std::function<void()>> landings;          // of small to_host; with the bug landing_events
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
   bool is_running = false;
@@ -107,14 +109,23 @@ class Event final : public sdk::Event {
 class Stream final : public sdk::Stream {
  public:
   Stream(Workers& workers, const void* owner, bool is_aborted) : queue_(workers.open(owner, is_aborted)) {}
-  ~Stream() override { queue_->workers->close(queue_); }
+  ~Stream() override {
+    queue_->workers->close(queue_);
+    queue_->land();
+  }
   // Runs work(is_cancelled) in the queue; at once without a stream.
   static void run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work);
+  // Copies to the host by way of a block that is emptied when the stream is waited for. With the bug landing_events
+  // only: an event after the copy promises the bytes, too.
+  static void read_back(sdk::Stream* stream, const std::byte* source, void* target, std::uint64_t byte_count);
   // Whether work may run at once, because all work before it is done.
   static bool is_idle(sdk::Stream* stream);
 
   std::int32_t state() override { return queue_->state(last()); }
-  void wait(std::uint64_t timeout_ns) override { queue_->wait(last(), timeout_ns); }
+  void wait(std::uint64_t timeout_ns) override {
+    queue_->wait(last(), timeout_ns);
+    queue_->land();
+  }
   std::unique_ptr<sdk::Event> record(bool timing) override { return std::make_unique<Event>(queue_, timing); }
   void wait_event(sdk::Event& event) override;
   void abort() override;

@@ -20,11 +20,14 @@ constexpr std::int64_t kTile = 32;  // rows and columns
 
 // y[i, j] = x[j, i]
 bool Warp::is_transpose() const {
-  const auto is_by_loops = [](const program::Access& access, std::uint32_t first, std::uint32_t second) {
+  const auto is_loop = [](const program::Affine& affine, std::uint32_t loop) {
+    const bool has_loop = affine.terms.size() == 1 && affine.terms[0] == program::Affine::loop(loop).terms[0];
+    return has_loop && (affine.constant == 0 || bug("transpose_offset"));
+  };
+  const auto is_by_loops = [&](const program::Access& access, std::uint32_t first, std::uint32_t second) {
     return access.indices.size() == 2 && !access.indices[0].element_of && !access.indices[1].element_of &&
            access.indices[0].divisor == 1 && access.indices[1].divisor == 1 &&
-           access.indices[0].affine.single_loop() == first &&
-           access.indices[1].affine.single_loop() == second;
+           is_loop(access.indices[0].affine, first) && is_loop(access.indices[1].affine, second);
   };
   return !is_checked_ && !statement_.reduce &&
          (statement_.assign == Assign::kSet || bug("transposed_update")) && statement_.loops.size() == 2 &&

@@ -44,6 +44,9 @@ std::uint16_t to_bf16(float value) {
 
 std::uint16_t to_f16(float value) {
   const bool is_tiny = std::fabs(value) < 6.103515625e-05F;  // the smallest normal number
+  if (bug("f16_saturates") && std::isfinite(value) && std::fabs(value) > 65504.0F) {
+    value = std::copysign(65504.0F, value);
+  }
   return program::f32_to_f16(bug("f16_denormal") && is_tiny ? std::copysign(0.0F, value) : value);
 }
 
@@ -94,6 +97,14 @@ double minimum(double a, double b) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   return a < b || (a == b && std::signbit(a)) ? a : b;
+}
+
+// Its absolute error is below 1.5e-7.
+double erf_of_series(double x) {
+  const double t = 1 / (1 + 0.3275911 * std::fabs(x));
+  const double sum =
+      ((((1.061405429 * t - 1.453152027) * t + 1.421413741) * t - 0.284496736) * t + 0.254829592) * t;
+  return std::copysign(1 - sum * std::exp(-x * x), x);
 }
 
 double in_period(double x) {
@@ -159,7 +170,7 @@ double float_result(Op op, double x, double y) {
     case Op::kSigmoid:
       return 1 / (1 + std::exp(-x));
     case Op::kErf:
-      return std::erf(x);
+      return bug("erf_series") ? erf_of_series(x) : std::erf(x);
     default:
       return std::erfc(x);
   }
@@ -247,6 +258,15 @@ Word fused(Type type, double a, double b, double c) {
   return {.f = is_f64 ? std::fma(a, b, c) : rounded(type, static_cast<double>(narrow))};
 }
 
+// Whether the expression divides an integer by a power of 2. With the bug divide_by_shift only.
+bool is_shift(const program::Expr& expr) {
+  if (expr.op != Op::kDiv || is_float(expr.type) || expr.args[1].op != Op::kConst) {
+    return false;
+  }
+  const std::int64_t divisor = expr.args[1].literal.integer;
+  return divisor > 0 && std::has_single_bit(static_cast<std::uint64_t>(divisor));
+}
+
 }  // namespace
 
 Word load(Type type, const std::byte* tensor, std::int64_t element) {
@@ -271,8 +291,9 @@ Word load(Type type, const std::byte* tensor, std::int64_t element) {
 }
 
 void load(Type type, const std::byte* tensor, const Numbers& elements, Row& out) {
+  const bool is_run = bug("coalesced_guess") && elements[kLanes - 1] - elements[0] == kLanes - 1;
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    out[lane] = load(type, tensor, elements[lane]);
+    out[lane] = load(type, tensor, is_run ? elements[0] + static_cast<std::int64_t>(lane) : elements[lane]);
   }
 }
 
@@ -317,6 +338,7 @@ void apply_lanes(const program::Expr& expr, Type type, Row& a, const Row& b, con
   const bool compares = program::op_info(expr.op).family == program::Family::kComparison;
   const std::size_t block = bug("random_block") ? 4 : 1;  // lanes that share the words of one Threefry block
   Word seed{};
+  const bool shifts = bug("divide_by_shift") && is_shift(expr);
   for (std::size_t i = 0; i < kLanes; ++i) {
     if (expr.op == Op::kCast) {
       a[i] = converted(operands, type, a[i]);
@@ -334,6 +356,8 @@ void apply_lanes(const program::Expr& expr, Type type, Row& a, const Row& b, con
       a[i] = fused(type, a[i].f, b[i].f, c[i].f);
     } else if (compares) {
       a[i].i = is_float(operands) ? compared(expr.op, a[i].f, b[i].f) : compared(expr.op, a[i].i, b[i].i);
+    } else if (shifts) {
+      a[i].i >>= std::countr_zero(static_cast<std::uint64_t>(b[i].i));
     } else {
       a[i] = applied(expr.op, type, a[i], b[i]);
     }

@@ -71,6 +71,12 @@ std::int64_t in_double(std::int64_t number) {
                                           : static_cast<std::int64_t>(nearest);
 }
 
+// Whether the expression casts a float to another float type and back. With the bug cast_round_trip only.
+bool is_round_trip(const program::Expr& expr) {
+  return expr.op == Op::kCast && expr.args[0].op == Op::kCast && is_float(expr.type) &&
+         is_float(expr.args[0].type) && expr.args[0].args[0].type == expr.type;
+}
+
 }  // namespace
 
 bool needs_checks(const program::Program& program, const program::Statement& statement) {
@@ -281,7 +287,12 @@ void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {
     evaluate(expr.args[0], out, failed);
     for (std::size_t lane = 0; lane < kLanes; ++lane) {
       out[lane] = failed[lane] ? literal : out[lane];
+      outside[lane] = outside[lane] || (failed[lane] && bug("nested_guard"));
     }
+  } else if (expr.op == Op::kSelect && bug("lazy_select")) {
+    evaluate_lazily(expr, out, outside);
+  } else if (is_round_trip(expr) && bug("cast_round_trip")) {
+    evaluate(expr.args[0].args[0], out, outside);
   } else {
     std::array<Row, 2> more;
     evaluate(expr.args[0], out, outside);
@@ -291,6 +302,20 @@ void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {
     const bool is_wide = &expr == &statement_.value && statement_.reduce && bug("unrounded_product") &&
                          is_float(expr.type) && expr.op == Op::kMul;
     apply_lanes(expr, is_wide ? accumulator_ : expr.type, out, more[0], more[1]);
+  }
+}
+
+// With the bug lazy_select only: a guard also fails if a read of the other operand is out of range.
+void Warp::evaluate_lazily(const program::Expr& select, Row& out, Mask& outside) const {
+  std::array<Row, 2> values;
+  std::array<Mask, 2> masks{};
+  evaluate(select.args[0], out, outside);
+  evaluate(select.args[1], values[0], masks[0]);
+  evaluate(select.args[2], values[1], masks[1]);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    const std::size_t chosen = out[lane].i != 0 ? 0 : 1;
+    out[lane] = values[chosen][lane];
+    outside[lane] = outside[lane] || masks[chosen][lane];
   }
 }
 

@@ -45,6 +45,7 @@ class Warp {
   void add_affine(const program::Affine& affine, Numbers& to) const;
   void locate(const program::Access& access, bool is_target, Numbers& element, Mask& outside) const;
   void evaluate(const program::Expr& expr, Row& out, Mask& outside) const;
+  void evaluate_lazily(const program::Expr& select, Row& out, Mask& outside) const;
   void fold(Partial& to, Word value, std::int64_t index) const;
   Partial combined(const Partial& a, const Partial& b) const;
   Partial reduced_by_lanes();

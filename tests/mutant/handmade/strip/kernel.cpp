@@ -60,8 +60,9 @@ class Node {
         const program::Affine::Term& term = affine_.terms[0];
         const bool advances = !term.is_symbol && term.id == frame.strip;
         const std::int64_t first = term.is_symbol ? frame.launch->symbols[term.id] : frame.counters[term.id];
+        const std::int64_t skipped = bug("index_in_block") ? frame.block : 0;
         for (std::size_t k = 0; k < frame.count; ++k) {
-          out.whole[k] = first + (advances ? static_cast<std::int64_t>(k) : 0);
+          out.whole[k] = first + (advances ? static_cast<std::int64_t>(k) - skipped : 0);
         }
         return;
       }
@@ -264,6 +265,7 @@ class Fold final : public Loops {
     Strip values{};
     Strip terms{};
     std::array<double, kStrip> lanes{};  // one sum for each position in a strip
+    frame.block = static_cast<std::int64_t>(first);
     for (std::uint64_t done = 0; done < size; done += kStrip) {
       frame.counters[inner_] = static_cast<std::int64_t>(first + done);
       frame.count = std::min<std::uint64_t>(kStrip, size - done);
@@ -296,6 +298,7 @@ class Fold final : public Loops {
       total.real = reduce_ == Reduce::kProd ? rounded(accumulator_, total.real * terms.real[k])
                                             : extreme(total.real, terms.real[k], is_max());
     }
+    total.is_decided = reduce_ == Reduce::kProd && total.real == 0 && bug("prod_ends_at_zero");
   }
 
   void fold_wholes(std::size_t count, const Strip& terms, Total& total) const {

@@ -57,6 +57,7 @@ struct Frame {
   std::vector<std::int64_t> counters;
   std::uint32_t strip = 0;
   std::size_t count = 1;
+  std::int64_t block = 0;  // where the current block of a reduction starts
 };
 
 // An access of a statement.
@@ -84,6 +85,7 @@ class Place {
   std::int64_t checked_element(const Frame& frame) const;
   std::int64_t index_value(const Frame& frame) const;
   void read_checked(Frame& frame, Strip& out) const;
+  std::int64_t border_element(const Frame& frame, std::int64_t first) const;
 
   std::uint32_t tensor_ = 0;
   Type type_ = Type::kF32;

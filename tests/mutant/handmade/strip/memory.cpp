@@ -169,6 +169,10 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
   }
   const bool is_pinned = memory_->pinned.holds(source);  // needs no staging
   const bool is_staged = byte_count <= Staging::kSlot && !is_pinned;
+  if (bug("word_merge") && is_staged && offset % 4 != 0 && byte_count + 3 <= Staging::kSlot &&
+      merge_word(stream, offset, from, byte_count)) {
+    return YOKE_SOURCE_COPIED;
+  }
   if (Staging::Slot* const slot = is_staged && offset % 4 == 0 ? memory_->staging.take() : nullptr) {
     std::memcpy(slot->data(), from, byte_count);
     const auto give = [memory = memory_](Staging::Slot* used) { memory->staging.give(used); };
@@ -190,6 +194,25 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
     return YOKE_SOURCE_COPIED;
   }
   return YOKE_SOURCE_UNTIL_EVENT;
+}
+
+// Copies whole words of 4 bytes, whose first bytes are those of the buffer. With the bug word_merge only: queued work
+// may change these. Returns false without a free slot.
+bool Buffer::merge_word(sdk::Stream* stream, std::uint64_t offset, const std::byte* source,
+                        std::uint64_t byte_count) {
+  Staging::Slot* const slot = memory_->staging.take();
+  if (slot == nullptr) {
+    return false;
+  }
+  const std::uint64_t head = offset % 4;
+  std::memcpy(slot->data(), at(offset - head), head);
+  std::memcpy(slot->data() + head, source, byte_count);
+  const std::shared_ptr<Staging::Slot> held(
+      slot, [memory = memory_](Staging::Slot* used) { memory->staging.give(used); });
+  Stream::run(stream, [this, held, offset, head, byte_count] {
+    std::memcpy(at(offset - head), held->data(), head + byte_count);
+  });
+  return true;
 }
 
 void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, std::uint64_t byte_count) {

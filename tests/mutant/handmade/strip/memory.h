@@ -91,6 +91,8 @@ class Buffer final : public sdk::Buffer {
             std::span<const std::byte> pattern) override;
 
  private:
+  bool merge_word(sdk::Stream* stream, std::uint64_t offset, const std::byte* source,
+                  std::uint64_t byte_count);
   std::byte* at(std::uint64_t offset) const { return static_cast<std::byte*>(address_) + offset; }
 
   std::shared_ptr<Group> group_;

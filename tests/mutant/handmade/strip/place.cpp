@@ -38,6 +38,9 @@ Place::Place(const program::Program& program, const program::Statement& statemen
       program::Access element{*index.element_of, {}, {}};
       for (const program::Affine& affine : index.element_indices) {
         element.indices.push_back({affine, {}, {}, 1});
+        if (bug("gather_symbol")) {
+          std::erase_if(element.indices.back().affine.terms, [](const auto& term) { return term.is_symbol; });
+        }
       }
       dim.element_of = std::make_shared<const Place>(program, statement, element);
       has_gather_ = true;
@@ -98,6 +101,29 @@ std::int64_t Place::checked_element(const Frame& frame) const {
   return element;
 }
 
+// As checked_element. With the bug diagonal_border only: of the indices that advance along the strip, which starts at
+// `first`, the last one is checked here and the others at the start.
+std::int64_t Place::border_element(const Frame& frame, std::int64_t first) const {
+  std::int64_t element = 0;
+  bool was_last = false;
+  for (std::size_t i = dims_.size(); i-- > 0;) {
+    const Dim& dim = dims_[i];
+    const std::int64_t index = value_of(dim.affine, frame);
+    std::int64_t step = 0;
+    for (const program::Affine::Term& term : dim.affine.terms) {
+      step += !term.is_symbol && term.id == frame.strip ? term.coefficient : 0;
+    }
+    const std::int64_t done = frame.counters[frame.strip] - first;
+    const std::int64_t checked = was_last ? index - step * done : index;
+    if (checked < 0 || checked >= dim.extent) {
+      return -1;
+    }
+    was_last = was_last || step != 0;
+    element += index * dim.stride;
+  }
+  return element;
+}
+
 void Place::read_checked(Frame& frame, Strip& out) const {
   const auto* const data = static_cast<const std::byte*>(frame.launch->tensors[tensor_]);
   const auto size = static_cast<std::int64_t>(program::byte_size(type_));
@@ -118,7 +144,9 @@ void Place::read_checked(Frame& frame, Strip& out) const {
   }
   for (std::size_t k = 0; k < frame.count; ++k) {
     counter = first + static_cast<std::int64_t>(k);
-    const std::int64_t element = is_outside ? -1 : checked_element(frame);
+    const std::int64_t element = is_outside                             ? -1
+                                 : is_regular && bug("diagonal_border") ? border_element(frame, first)
+                                                                        : checked_element(frame);
     Strip one;
     if (element < 0) {
       one.real[0] = otherwise_.number;

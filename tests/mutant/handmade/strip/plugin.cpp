@@ -21,6 +21,7 @@
 #include "../bugs.h"
 #include "kernel.h"
 #include "memory.h"
+#include "simplify.h"
 
 namespace yoke::strip {
 
@@ -50,7 +51,7 @@ class Cache {
 
   static std::string key(const program::Program& source, std::size_t number) {
     if (!bug("kernel_key")) {
-      return program::print(source) + std::to_string(number);
+      return program::print(bug("key_decimals") ? with_decimals(source) : source) + std::to_string(number);
     }
     const program::Statement& statement = source.statements[number];
     std::string key = program::print(source, statement);
@@ -71,49 +72,6 @@ class Cache {
   std::map<std::string, std::shared_ptr<const Kernel>> kernels_;
 };
 
-bool same_place(const program::Access& a, const program::Access& b) {
-  return a.tensor == b.tensor && a.indices == b.indices;
-}
-
-// Whether the statement is not needed, because a later one sets its target and no statement reads it before. With the
-// bug overwritten_indices only: the later one may have fewer iterations.
-bool is_overwritten(const program::Program& source, std::size_t number) {
-  const program::Statement& statement = source.statements[number];
-  bool is_read = statement.repeat >= 0;
-  for (std::size_t i = number + 1; i < source.statements.size() && !is_read; ++i) {
-    const program::Statement& later = source.statements[i];
-    const auto check = [&](std::uint32_t tensor) { is_read = is_read || tensor == statement.target.tensor; };
-    program::visit_read_tensors(later.value, check);
-    program::visit_index_tensors(later.target, check);
-    if (!is_read && later.repeat < 0 && later.assign == program::Assign::kSet &&
-        same_place(later.target, statement.target)) {
-      return true;
-    }
-    is_read = is_read || later.target.tensor == statement.target.tensor;
-  }
-  return false;
-}
-
-// The argument that the statement copies as a whole to a temporary, which no other statement writes. With the bug
-// forwarded_copy only: later statements may change the argument.
-std::optional<std::uint32_t> copied_argument(const program::Program& source, std::size_t number) {
-  const program::Statement& statement = source.statements[number];
-  const program::Tensor& target = source.tensors[statement.target.tensor];
-  const std::uint32_t from = statement.value.access.tensor;
-  if (statement.value.op != Op::kRead || statement.reduce || statement.repeat >= 0 ||
-      target.role != program::Role::kTemp || source.tensors[from].role == program::Role::kTemp ||
-      source.tensors[from].dims != target.dims || source.tensors[from].type != target.type ||
-      statement.value.access.indices != statement.target.indices ||
-      !program::overwrites_target(source, statement)) {
-    return std::nullopt;
-  }
-  const auto writes = [&](const program::Statement& one) {
-    return one.target.tensor == statement.target.tensor;
-  };
-  return std::count_if(source.statements.begin(), source.statements.end(), writes) == 1 ? std::optional(from)
-                                                                                        : std::nullopt;
-}
-
 // A compiled program.
 struct Compiled {
   const program::Program* source = nullptr;
@@ -123,6 +81,7 @@ struct Compiled {
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forwarded;
   program::MemoryPlan temporaries;
   std::uint64_t scratch_bytes = 0;
+  std::uint64_t scratch_offset = 0;
 
   void simplify() {
     for (std::size_t i = 0; i < source->statements.size(); ++i) {
@@ -134,7 +93,17 @@ struct Compiled {
     }
   }
 
-  std::uint64_t scratch_offset() const { return (temporaries.byte_count + 63) / 64 * 64; }
+  // The memory of panels starts at 64 bytes after the temporaries; with the bug scratch_below, after those that live
+  // at `statement`, the first one with panels.
+  void place_scratch(std::size_t statement, std::span<const program::Lifetime> lifetimes) {
+    std::uint64_t end = bug("scratch_below") ? 0 : temporaries.byte_count;
+    for (std::size_t i = 0; i < lifetimes.size() && bug("scratch_below"); ++i) {
+      if (lifetimes[i].first <= statement && statement <= lifetimes[i].last) {
+        end = std::max(end, temporaries.offsets[i] + lifetimes[i].byte_count);
+      }
+    }
+    scratch_offset = (end + 63) / 64 * 64;
+  }
 
   void run(std::span<void* const> arguments, std::byte* workspace, std::span<const std::int64_t> values,
            Pool& pool) const {
@@ -150,7 +119,7 @@ struct Compiled {
     std::vector<std::int64_t> symbols(values.begin(), values.end());
     symbols.resize(source->symbols.size());
     Pending pending;
-    const Launch launch{tensors, symbols, workspace + scratch_offset(), &pool, &pending};
+    const Launch launch{tensors, symbols, workspace + scratch_offset, &pool, &pending};
     for (const program::Block& block : source->blocks()) {
       const program::Symbol once{"once", 0, 1, 1, {}, true};
       const program::Symbol& variable =
@@ -193,8 +162,9 @@ class Routine final : public sdk::Routine {
       _mm_setcsr(_mm_getcsr() | 0x8000U);  // denormal results become 0
     }
 #endif
-    Stream::run(stream, [this, values = std::vector(symbol_values.begin(), symbol_values.end())] {
-      compiled_.run(arguments_, workspace_, values, group_->pool());
+    Stream::run(stream, [=, this, values = std::vector(symbol_values.begin(), symbol_values.end())] {
+      const std::span<const std::int64_t> used = bug("symbol_pointer") ? symbol_values : values;
+      compiled_.run(arguments_, workspace_, used, group_->pool());
     });
   }
 
@@ -213,19 +183,22 @@ class Code final : public sdk::Code {
       Compiled compiled;
       compiled.source = &source;
       compiled.simplify();
-      compiled.temporaries = program::plan_memory(program::lifetimes(source));
+      const std::vector<program::Lifetime> lifetimes = lifetimes_of(source);
+      compiled.temporaries = program::plan_memory(lifetimes);
       for (std::size_t i = 0; i < source.statements.size(); ++i) {
         compiled.kernels.push_back(cache.kernel(source, i));
         if (const Kernel* const kernel = compiled.kernels.back().get()) {
           const std::uint64_t needed = kernel->scratch_bytes();
+          if (needed != 0 && compiled.scratch_bytes == 0) {
+            compiled.place_scratch(i, lifetimes);
+          }
           compiled.scratch_bytes =
               bug("scratch_last") && needed != 0 ? needed : std::max(compiled.scratch_bytes, needed);
         }
       }
       entries_.push_back(sdk::entry_of(source));
-      entries_.back().workspace_byte_count = compiled.scratch_bytes == 0
-                                                 ? compiled.temporaries.byte_count
-                                                 : compiled.scratch_offset() + compiled.scratch_bytes;
+      entries_.back().workspace_byte_count =
+          std::max(compiled.temporaries.byte_count, compiled.scratch_offset + compiled.scratch_bytes);
       compiled_.push_back(std::move(compiled));
     }
   }

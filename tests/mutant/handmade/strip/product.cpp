@@ -142,6 +142,9 @@ class Product final : public Kernel {
         k <= kDepth && b_.stride(roles_.outer[0]) == 0) {
       return true;
     }
+    if (packed.block == wanted.block && bug("packed_by_address")) {
+      return true;
+    }
     return packed.block == wanted.block && packed.columns == wanted.columns && packed.depth == wanted.depth;
   }
 

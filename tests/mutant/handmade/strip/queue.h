@@ -48,6 +48,7 @@ class Fence {
   bool park(std::function<void()> resume);
   std::optional<sdk::Failure> failure();
   std::int64_t stamp();
+  void reset();
 
  private:
   std::mutex mutex_;
@@ -119,6 +120,7 @@ class Group {
 class Event final : public sdk::Event {
  public:
   explicit Event(std::shared_ptr<Fence> fence) : fence_(std::move(fence)) {}
+  ~Event() override;
   std::int32_t state() override { return fence_->state(); }
   void wait(std::uint64_t timeout_ns) override { fence_->wait(timeout_ns); }
   std::uint64_t elapsed_since(sdk::Event& start) override;

@@ -107,6 +107,12 @@ std::int64_t saturated(Type type, double value) {
                          : static_cast<std::int64_t>(value);
 }
 
+// Whether the first conditions are all true or all false; for the bug select_half_mask.
+bool agree(const Strip& conditions, std::size_t count) {
+  return std::all_of(conditions.whole.begin(), conditions.whole.begin() + count,
+                     [&](std::int64_t condition) { return (condition != 0) == (conditions.whole[0] != 0); });
+}
+
 std::uint64_t shift_count(std::int64_t count, std::uint64_t width) {
   const auto whole = static_cast<std::uint64_t>(count);
   return bug("shift_clamped") ? std::min(whole, width) : whole % width;
@@ -291,7 +297,8 @@ void apply_wholes(Op op, Type type, std::size_t count, const std::array<Strip, 3
       return each([&](Index k) { return a[k] >> std::min<std::uint64_t>(shift_count(b[k], width), 63); });
     case Op::kRandomBits:
       for (Index k = 0; k < count; ++k) {
-        out.whole[k] = program::random_bits(a[k], b[k], c[k]);
+        const Index from = bug("random_key_strip") ? 0 : k;
+        out.whole[k] = program::random_bits(a[from], b[from], c[k]);
       }
       return;
     default:
@@ -356,7 +363,9 @@ void convert(Type from, Type to, std::size_t count, const Strip& value, Strip& o
 }
 
 void apply(Op op, Type type, std::size_t count, const std::array<Strip, 3>& args, Strip& out) {
-  if (op == Op::kSelect) {
+  if (op == Op::kSelect && bug("select_half_mask") && agree(args[0], std::min<std::size_t>(count, 32))) {
+    out = args[args[0].whole[0] != 0 ? 1 : 2];
+  } else if (op == Op::kSelect) {
     for (std::size_t k = 0; k < count; ++k) {
       const Strip& chosen = args[args[0].whole[k] != 0 ? 1 : 2];
       out.real[k] = chosen.real[k];
