@@ -246,5 +246,22 @@ TEST_F(SdkTest, PluginOptionsAreConvertedFromTextAndReachConfigure) {
   EXPECT_EQ(given.error.text, "5 loud workers");
 }
 
+TEST_F(SdkTest, OptionsOfThePluginAndOfDevicesAreSeparate) {
+  Entered entered(&own_entry);
+  EXPECT_EQ(open_with(entered, {integer_option("limit", 3)}), YOKE_STATUS_UNAVAILABLE);
+  EXPECT_EQ(open_with(entered, {integer_option("workers", 3)}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered.error.text, "unknown option 'workers'; known options: limit");
+
+  const std::vector<yoke_option> options = {text_option("limit", "3")};
+  yoke_entry_args args = entered.host.args();
+  args.options = options.data();
+  args.option_count = 1;
+  args.option_stride = sizeof(yoke_option);
+  yoke_plugin* plugin = nullptr;
+  EXPECT_EQ(own_entry(&args, &plugin, &entered.error), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered.error.text, "unknown option 'limit'; known options: workers, loud");
+  EXPECT_EQ(plugin, nullptr);
+}
+
 }  // namespace
 }  // namespace yoke::test

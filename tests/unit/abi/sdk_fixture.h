@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,39 @@ class SdkTest : public testing::Test {
   }
 
   std::shared_ptr<Control> control_ = std::make_shared<Control>();
+};
+
+inline constexpr std::uint64_t kTimeoutNs = 20'000'000'000;
+
+// An open device with a stream and a buffer of 64 bytes.
+class SdkStreamTest : public SdkTest {
+ protected:
+  void begin() {
+    entered_.emplace(entry());
+    device_ = entered_->open();
+    buffer_ = entered_->buffer(device_, 64);
+    const auto args = sized<yoke_stream_args>();
+    ASSERT_EQ(entered_->streams->stream_create(device_, &args, &stream_, error()), YOKE_STATUS_OK);
+  }
+  void TearDown() override {
+    if (entered_) {
+      entered_->streams->stream_destroy(stream_);
+      entered_->backend->buffer_destroy(buffer_);
+      entered_->close(device_);
+    }
+  }
+
+  yoke_error* error() { return &entered_->error; }
+  std::int32_t copy_in() {
+    std::int32_t source = 0;
+    return entered_->backend->from_host(stream_, buffer_, 0, "12345678", 8, &source, error());
+  }
+  std::int32_t wait() { return entered_->streams->stream_wait(stream_, kTimeoutNs, error()); }
+
+  std::optional<Entered> entered_;
+  yoke_device* device_ = nullptr;
+  yoke_buffer* buffer_ = nullptr;
+  yoke_stream* stream_ = nullptr;
 };
 
 }  // namespace yoke::test

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,6 +87,39 @@ TEST_F(SdkMemoryTest, LimitHoldsWhenThreadsCompete) {
   EXPECT_GE(info.peak_bytes, 100U);
   EXPECT_LE(info.peak_bytes, 300U);
   entered.close(device);
+}
+
+// A stream whose work has failed.
+class FailedStream final : public sdk::Stream {
+ public:
+  std::int32_t state() override { return YOKE_STATE_FAILED; }
+  void wait(std::uint64_t) override {}
+  std::unique_ptr<sdk::Event> record(bool) override { return nullptr; }
+  void wait_event(sdk::Event&) override {}
+};
+
+TEST(HostBuffer, CopiesAndFillsAreSkippedOnAFailedStreamOnly) {
+  FailedStream failed;
+  for (sdk::Stream* stream : {static_cast<sdk::Stream*>(&failed), static_cast<sdk::Stream*>(nullptr)}) {
+    sdk::HostBuffer buffer(4);
+    sdk::HostBuffer other(4);
+    const auto text = [&] { return std::string(static_cast<const char*>(buffer.host_address()), 4); };
+    const bool runs = stream == nullptr;
+    buffer.from_host(nullptr, 0, "aaaa", 4);
+    other.from_host(nullptr, 0, "bcde", 4);
+
+    buffer.from_host(stream, 1, "xyz", 2);
+    EXPECT_EQ(text(), runs ? "axya" : "aaaa");
+    buffer.copy_from(stream, 2, other, 1, 2);
+    EXPECT_EQ(text(), runs ? "axcd" : "aaaa");
+    buffer.fill(stream, 0, 2, std::as_bytes(std::span("hi", 2)));
+    EXPECT_EQ(text(), runs ? "hicd" : "aaaa");
+    buffer.fill(stream, 3, 1, std::as_bytes(std::span("!", 1)));
+    EXPECT_EQ(text(), runs ? "hic!" : "aaaa");
+    std::string read = "....";
+    buffer.to_host(stream, 1, read.data(), 2);
+    EXPECT_EQ(read, runs ? "ic.." : "....");
+  }
 }
 
 // A host that counts what it allocates.

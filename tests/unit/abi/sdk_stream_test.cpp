@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_stream_test.cpp: events, faults, collectives and null handles in the SDK's tables.
+// tests/unit/abi/sdk_stream_test.cpp: events, faults and null handles in the SDK's tables.
 #include <gmock/gmock.h>
-#include <yoke/ext/collectives.h>
 #include <yoke/ext/fault.h>
 
 #include <chrono>
-#include <optional>
-#include <string>
 #include <thread>
 #include <tuple>
 
@@ -16,39 +13,6 @@ namespace yoke::test {
 namespace {
 
 using testing::HasSubstr;
-
-constexpr std::uint64_t kTimeoutNs = 20'000'000'000;
-
-// An open device with a stream and a buffer of 64 bytes.
-class SdkStreamTest : public SdkTest {
- protected:
-  void begin() {
-    entered_.emplace(entry());
-    device_ = entered_->open();
-    buffer_ = entered_->buffer(device_, 64);
-    const auto args = sized<yoke_stream_args>();
-    ASSERT_EQ(entered_->streams->stream_create(device_, &args, &stream_, error()), YOKE_STATUS_OK);
-  }
-  void TearDown() override {
-    if (entered_) {
-      entered_->streams->stream_destroy(stream_);
-      entered_->backend->buffer_destroy(buffer_);
-      entered_->close(device_);
-    }
-  }
-
-  yoke_error* error() { return &entered_->error; }
-  std::int32_t copy_in() {
-    std::int32_t source = 0;
-    return entered_->backend->from_host(stream_, buffer_, 0, "12345678", 8, &source, error());
-  }
-  std::int32_t wait() { return entered_->streams->stream_wait(stream_, kTimeoutNs, error()); }
-
-  std::optional<Entered> entered_;
-  yoke_device* device_ = nullptr;
-  yoke_buffer* buffer_ = nullptr;
-  yoke_stream* stream_ = nullptr;
-};
 
 TEST_F(SdkStreamTest, EventsAreDoneAfterTheWorkBeforeThemAndTellTheTime) {
   begin();
@@ -97,79 +61,6 @@ TEST_F(SdkStreamTest, ArmedFaultFailsTheNthCallOfItsKind) {
   EXPECT_EQ(wait(), YOKE_STATUS_OK);
   EXPECT_EQ(copy_in(), YOKE_STATUS_OK) << "on a stream the work fails";
   EXPECT_EQ(wait(), YOKE_STATUS_UNAVAILABLE);
-}
-
-TEST_F(SdkStreamTest, RowsOfCollectivesAreChecked) {
-  control_->provides.collectives = true;
-  begin();
-  const auto* table = entered_->table<yoke_collectives_api>(YOKE_COLLECTIVES_TABLE);
-  ASSERT_NE(table, nullptr);
-  auto id = sized<yoke_group_id>();
-  ASSERT_EQ(table->group_id_create(device_, &id, error()), YOKE_STATUS_OK);
-  auto args = sized<yoke_communicator_args>();
-  args.id = &id.bytes[0];
-  args.rank = 1;
-  args.size = 2;
-  yoke_communicator* communicator = nullptr;
-  ASSERT_EQ(table->communicator_create(device_, &args, &communicator, error()), YOKE_STATUS_OK);
-  const auto code_of = [&](const auto& change) {
-    yoke_collective row{};
-    row.communicator = communicator;
-    row.stream = stream_;
-    row.source = row.target = buffer_;
-    row.count = 4;
-    row.kind = YOKE_COLLECTIVE_BROADCAST;
-    row.type = YOKE_TYPE_F32;
-    row.reduction = YOKE_REDUCTION_SUM;
-    change(row);
-    return table->collectives_queue(&row, 1, sizeof(row), error());
-  };
-
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.source = nullptr; }), YOKE_STATUS_OK) << "of the root";
-  EXPECT_EQ(code_of([](yoke_collective& row) {
-              row.source = nullptr;
-              row.root = 1;
-            }),
-            YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.target = nullptr; }), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.root = 2; }), YOKE_STATUS_OUT_OF_RANGE);
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.count = 17; }), YOKE_STATUS_OUT_OF_RANGE);
-  for (const std::int32_t type : {-1'000'000'000, 0, YOKE_TYPE_BOOL + 1}) {
-    EXPECT_EQ(code_of([&](yoke_collective& row) { row.type = type; }), YOKE_STATUS_INVALID_ARGUMENT) << type;
-    EXPECT_THAT(error()->text, HasSubstr("element type " + std::to_string(type)));
-  }
-  EXPECT_EQ(code_of([](yoke_collective& row) {
-              row.kind = YOKE_COLLECTIVE_ALL_REDUCE;
-              row.type = YOKE_TYPE_F64;
-            }),
-            YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_EQ(wait(), YOKE_STATUS_OK);
-  table->communicator_destroy(communicator);
-}
-
-// The limit is on the members of one process, so a group over processes may be larger.
-TEST_F(SdkStreamTest, GroupsMayExceedTheLimitOnlyOverProcesses) {
-  control_->provides.collectives = true;
-  control_->member_limit = 2;
-  begin();
-  const auto* table = entered_->table<yoke_collectives_api>(YOKE_COLLECTIVES_TABLE);
-  ASSERT_NE(table, nullptr);
-  auto id = sized<yoke_group_id>();
-  ASSERT_EQ(table->group_id_create(device_, &id, error()), YOKE_STATUS_OK);
-  const auto join = [&](std::uint32_t size) {
-    auto args = sized<yoke_communicator_args>();
-    args.id = &id.bytes[0];
-    args.size = size;
-    yoke_communicator* communicator = nullptr;
-    const std::int32_t code = table->communicator_create(device_, &args, &communicator, error());
-    table->communicator_destroy(communicator);
-    return code;
-  };
-  EXPECT_EQ(join(2), YOKE_STATUS_OK);
-  EXPECT_EQ(join(3), YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_THAT(error()->text, HasSubstr("a group of 3 members; the most are 2"));
-  control_->collectives_features = YOKE_COLLECTIVES_PROCESSES;
-  EXPECT_EQ(join(3), YOKE_STATUS_OK);
 }
 
 TEST_F(SdkStreamTest, NullHandlesAreRefused) {

@@ -11,6 +11,7 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -121,6 +122,25 @@ TEST_F(WorkerStreamTest, FaultsAreQueuedLikeWork) {
   EXPECT_EQ(failure_of([&] { late->wait(0); }).code(), YOKE_STATUS_DEADLINE_EXCEEDED);
   group_->abort();
   EXPECT_EQ(failure_of([&] { two_.wait(kLong); }).code(), YOKE_STATUS_ABORTED);
+}
+
+TEST_F(WorkerStreamTest, BuffersCopyAndFillInStreamOrder) {
+  WorkerBuffer buffer(8);
+  WorkerBuffer other(8);
+  Gate gate;
+  WorkerStream::run(&one_, [&] { gate(); });
+  std::string source = "abcdefgh";
+  EXPECT_EQ(buffer.from_host(&one_, 0, source.data(), 8), YOKE_SOURCE_UNTIL_EVENT);
+  std::string pattern = "xy";
+  other.fill(&one_, 0, 8, std::as_bytes(std::span(pattern)));
+  pattern = "??";  // the call has returned
+  buffer.copy_from(&one_, 2, other, 1, 4);
+  std::string read = "........";
+  buffer.to_host(&one_, 1, read.data(), 7);
+  EXPECT_EQ(read, "........") << "the stream has not come to it";
+  gate.is_open = true;
+  one_.wait(kLong);
+  EXPECT_EQ(read, "byxyxgh.");
 }
 
 TEST_F(WorkerStreamTest, DestructorEndsAPauseAndRunsTheRemainingWork) {
