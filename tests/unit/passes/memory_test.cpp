@@ -38,6 +38,18 @@ TEST(MemoryPlan, SmallestSufficientGapIsUsed) {
   EXPECT_EQ(plan.byte_count, 1024U + 960U + 832U + 704U);
 }
 
+// Blocks for which no order of time finds the smallest arena.
+TEST(MemoryPlan, LargestBlockFirstNeedsNoMoreThanTheBytesInUse) {
+  const std::vector<std::vector<Lifetime>> cases = {
+      {{512, 1, 4}, {128, 4, 5}, {256, 5, 5}, {64, 0, 2}},
+      {{64, 5, 7}, {512, 3, 6}, {384, 0, 3}, {256, 1, 2}, {256, 2, 5}},
+      {{64, 2, 3}, {384, 5, 8}, {448, 4, 4}, {448, 1, 2}, {384, 5, 5}, {64, 4, 6}}};
+  const std::vector<std::uint64_t> bytes = {640, 1152, 832};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    EXPECT_EQ(plan_memory(cases[i]).byte_count, bytes[i]) << "case " << i;
+  }
+}
+
 TEST(MemoryPlan, BlocksThatAreLiveTogetherDoNotOverlap) {
   for (std::uint32_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));

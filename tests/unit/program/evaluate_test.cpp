@@ -21,6 +21,18 @@ TEST(Evaluate, MatchesTheExecutor) {
       evaluate(sum).number);
 }
 
+// Literals of one value are equal: the member that a type does not use is 0.
+TEST(Evaluate, CastsReturnLiteralsOfTheirType) {
+  const auto cast = [](Type from, double value, Type to) {
+    return evaluate(Expr::cast(to, Expr::constant(from, value)));
+  };
+  EXPECT_EQ(cast(Type::kI32, 300, Type::kU8), (Literal{0, 44}));
+  EXPECT_EQ(cast(Type::kF64, 2.5, Type::kI32), (Literal{0, 2}));
+  EXPECT_EQ(cast(Type::kI64, 3, Type::kF64), (Literal{3, 0}));
+  EXPECT_EQ(cast(Type::kI32, 3, Type::kF32), (Literal{3, 0}));
+  EXPECT_EQ(cast(Type::kF64, 0.1, Type::kF32), (Literal{static_cast<double>(0.1F), 0}));
+}
+
 TEST(Evaluate, RejectsExpressionsThatAreNotConstant) {
   EXPECT_THROW(evaluate(Expr::index_loop(0)), std::invalid_argument);
   EXPECT_THROW(evaluate(Expr::make(Op::kNeg, {Expr::read(Type::kF32, {})})), std::invalid_argument);

@@ -6,6 +6,8 @@
 #include <fstream>
 #include <limits>
 #include <sstream>
+#include <string>
+#include <string_view>
 
 #include "corpus.h"
 #include "test_paths.h"
@@ -47,6 +49,22 @@ TEST(ProgramText, WhitespaceAndCommentsAreIgnored) {
   EXPECT_EQ(print(parse(text)),
             "yoke.program 1\nprogram p() {\n  arg x : f32[2, 3] in\n  arg y : f32[2] out\n"
             "  y[i] = sum[j] x[i, j]\n}\n");
+}
+
+// The text may be a part of a longer one.
+TEST(ProgramText, CharactersAfterTheEndOfTheTextAreNotRead) {
+  const std::string whole = body("  y[i] = x[i] * 1.5e1\n");
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    const auto error = [](std::string_view text) -> std::string {
+      try {
+        parse(text);
+      } catch (const ProgramError& failure) {
+        return failure.what();
+      }
+      return "accepted";
+    };
+    EXPECT_EQ(error(std::string_view(whole).substr(0, length)), error(whole.substr(0, length))) << length;
+  }
 }
 
 TEST(ProgramText, LiteralsTakeTheTypeOfTheirContext) {

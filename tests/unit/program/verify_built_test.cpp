@@ -162,6 +162,17 @@ TEST_F(VerifierOfBuiltPrograms, RejectsInvalidExpressions) {
   unrounded.literal.number = 0.1;
   EXPECT_EQ(value(unrounded),
             kInStatement + "the constant 0.100000 is not representable in f32; round it first");
+  const auto integer = [&](Type type, std::int64_t number) {
+    return value(Expr::cast(Type::kF32, Expr::constant(type, Literal{0, number})));
+  };
+  EXPECT_EQ(integer(Type::kU8, 0), "accepted");
+  EXPECT_EQ(integer(Type::kU8, 255), "accepted");
+  for (const std::int64_t number : {-1, 256}) {
+    EXPECT_EQ(integer(Type::kU8, number), kInStatement + "the constant " + std::to_string(number) +
+                                              " is not representable in u8; round it first");
+  }
+  EXPECT_EQ(integer(Type::kBool, 2),
+            kInStatement + "the constant 2 is not representable in bool; round it first");
   Expr leaf = one;
   leaf.args = {one};
   EXPECT_EQ(value(leaf), kInStatement + "a leaf of an expression must not have arguments");
