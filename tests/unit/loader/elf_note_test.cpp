@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <bit>
 #include <cstring>
 
 #include "../../abi_gate/edge.h"
@@ -24,13 +25,32 @@ class ElfNoteTest : public LoaderTest {
   static std::span<const std::byte> bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
   }
-  // Owner and content, each padded to 4 bytes.
-  static std::string note(std::string owner, std::uint32_t type, std::string content) {
+  // Header with owner, and content, each padded.
+  static std::string note(const std::string& owner, std::uint32_t type, std::string content,
+                          std::size_t alignment = 4) {
     const ElfW(Nhdr) header{static_cast<std::uint32_t>(owner.size() + 1),
                             static_cast<std::uint32_t>(content.size()), type};
-    owner.resize((owner.size() + 1 + 3) / 4 * 4);
-    content.resize((content.size() + 3) / 4 * 4);
-    return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + owner + content;
+    std::string text = std::string(reinterpret_cast<const char*>(&header), sizeof(header)) + owner;
+    text.resize((text.size() + 1 + alignment - 1) / alignment * alignment);
+    content.resize((content.size() + alignment - 1) / alignment * alignment);
+    return text + content;
+  }
+  // An ELF file whose only segment has these notes.
+  static std::string file_with(const std::string& notes, std::uint64_t alignment) {
+    ElfW(Ehdr) header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
+    header.e_ident[EI_DATA] = std::endian::native == std::endian::little ? ELFDATA2LSB : ELFDATA2MSB;
+    header.e_phoff = sizeof(header);
+    header.e_phentsize = sizeof(ElfW(Phdr));
+    header.e_phnum = 1;
+    ElfW(Phdr) segment{};
+    segment.p_type = PT_NOTE;
+    segment.p_offset = sizeof(header) + sizeof(segment);
+    segment.p_filesz = notes.size();
+    segment.p_align = alignment;
+    return std::string(reinterpret_cast<const char*>(&header), sizeof(header)) +
+           std::string(reinterpret_cast<const char*>(&segment), sizeof(segment)) + notes;
   }
 };
 
@@ -38,6 +58,18 @@ TEST_F(ElfNoteTest, BuildIdIsFoundAfterOtherNotes) {
   const std::string notes = note("stapsdt", 3, "probe") + note("GNU", NT_GNU_ABI_TAG, "0000") +
                             note("GNU", NT_GNU_BUILD_ID, "\x01\xab");
   EXPECT_EQ(build_id_in(bytes_of(notes), 4), "01ab");
+}
+
+// Linkers write notes with an alignment of 4, whatever the segment has, unless it is 8.
+TEST_F(ElfNoteTest, NotesAreAlignedAsTheirSegment) {
+  for (const std::uint64_t alignment : {0U, 1U, 4U, 8U}) {
+    const std::size_t padding = alignment == 8 ? 8 : 4;
+    const std::string notes = note("stapsdt", 3, "probe", padding) +
+                              note("GNU", NT_GNU_ABI_TAG, "0000", padding) +
+                              note("GNU", NT_GNU_BUILD_ID, "\x01\xab", padding);
+    const std::string file = file_with(notes, alignment);
+    EXPECT_EQ(build_id(bytes_of(file)), "01ab") << alignment;
+  }
 }
 
 TEST_F(ElfNoteTest, BuildIdOfALinkedFileIsTheLinkers) {

@@ -2,12 +2,14 @@
 // tests/unit/loader/trust_test.cpp: files that other users may write, allow-lists, and files that change
 // between their check and their use.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "loader/allow_list.h"
+#include "loader/file_check.h"
 #include "loader/permissions.h"
 #include "loader_test.h"
 
@@ -59,6 +61,20 @@ class TrustTest : public LoaderTest {
 
   const Path file_;
 };
+
+TEST_F(TrustTest, ReadsBeyondTheEndOfAFileFail) {
+  write_file(root_ / "ten", "0123456789");
+  const loader::Descriptor file(::open((root_ / "ten").c_str(), O_RDONLY | O_CLOEXEC));
+  const auto read = [&](std::uint64_t offset, std::size_t byte_count) {
+    std::string text(byte_count, '.');
+    return loader::read_at(file.get(), offset, text.data(), byte_count) ? text : "failed";
+  };
+  EXPECT_EQ(read(0, 10), "0123456789");
+  EXPECT_EQ(read(4, 6), "456789");
+  EXPECT_EQ(read(4, 7), "failed") << "the last byte is missing";
+  EXPECT_EQ(read(10, 0), "");
+  EXPECT_EQ(read(10, 1), "failed");
+}
 
 TEST_F(TrustTest, WritableFolderIsRefusedUnlessItIsSticky) {
   const auto root = root_.path();
