@@ -25,6 +25,18 @@ TEST_F(BackendTest, ReasonForNoDevicesIsReported) {
   EXPECT_EQ(backend->no_device_reason(), "'test0' found no devices and gave no reason");
 }
 
+TEST_F(BackendTest, EveryCodeButOkIsTheReasonForNoDevices) {
+  using Count = decltype(yoke_backend_api::device_count);
+  const Count unavailable = [](auto...) -> std::int32_t { return YOKE_STATUS_UNAVAILABLE; };
+  const Count unknown = [](auto...) -> std::int32_t { return -1; };
+  for (const Count count : {unavailable, unknown}) {
+    control_->backend.device_count = count;
+    Runtime runtime(Rig::with_defaults({}));
+    register_backend(runtime, 0, control_);
+    EXPECT_THAT(runtime.backend("test0")->no_device_reason(), HasSubstr("device_count"));
+  }
+}
+
 TEST_F(BackendTest, LoadingDoesNotEnumerateDevices) {  // which may start a driver
   RuntimeOptions logged = Rig::with_defaults({});
   logged.log_level = LogLevel::kInfo;
@@ -121,6 +133,21 @@ TEST_F(BackendTest, HandlesOfOneDeviceCanBeMixed) {
     stream_of_other->wait_for(stream->record());
     EXPECT_EQ(read<float>(*stream_of_other, y), std::vector<float>(4, 2));
   }
+}
+
+TEST_F(BackendTest, DevicesAccessEachOtherOnlyIfTheirCommonBackendAllowsIt) {
+  Rig& one = rig();
+  register_backend(one.runtime, 1);
+  const auto other = one.runtime.backend("test1")->open_device(0);
+  const auto second = backend()->open_device(1);
+  EXPECT_TRUE(device()->can_access(*second));
+  EXPECT_FALSE(device()->can_access(*other)) << "of another backend";
+  EXPECT_FALSE(other->can_access(*device()));
+}
+
+TEST_F(BackendTest, BackendThatDoesNotAnswerAllowsNoAccess) {
+  control_->peer.peer_access = [](auto...) -> std::int32_t { return YOKE_STATUS_OK; };
+  EXPECT_FALSE(device()->can_access(*backend()->open_device(1)));
 }
 
 TEST_F(BackendTest, HandlesHaveSeparateCountsAndAborts) {

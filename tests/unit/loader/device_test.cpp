@@ -116,7 +116,10 @@ TEST_F(PluginDeviceTest, InvalidOptionTextsAreRefused) {
       {"share=half", "option 'share' must be a number, not 'half'"},
       {"share=nan", "option 'share' is nan; its range is 0 to 1"},
       {"mode=wild", "option 'mode' is 'wild'; its values are fast, exact"},
-      {"pin=yes", "option 'pin' must be on or off, not 'yes'"}};
+      {"pin=yes", "option 'pin' must be on or off, not 'yes'"},
+      {"pin=no", "option 'pin' must be on or off, not 'no'"},
+      {"pin=", "option 'pin' must be on or off, not ''"},
+      {"pin=2", "option 'pin' must be on or off, not '2'"}};
   for (const auto& [text, why] : cases) {
     const auto error =
         error_of([&, &text = text] { (void)loaded->parse_options(std::vector<std::string>{text}); });

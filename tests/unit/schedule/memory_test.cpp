@@ -2,6 +2,9 @@
 // tests/unit/schedule/memory_test.cpp: yoke.memory/1 through the runtime: pinned staging, foreign memory,
 // native handles.
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "fallback_rig.h"
 
@@ -49,6 +52,32 @@ TEST(PinnedStagingTest, DeviceThatTheHostCannotAddressPinsFirst) {
   stream->wait();
   EXPECT_EQ(near_control->pinned_count, 0U);
   EXPECT_EQ(far_control->pinned_count, 2U);
+}
+
+// Copies between two backends through host memory. Returns the lines of the log about memory.
+std::vector<std::string> log_of_a_copy(const std::shared_ptr<Control>& control) {
+  RuntimeOptions options;
+  LogLines log;
+  options.log_sink = log.sink();
+  options.log_level = LogLevel::kDebug;
+  Rig rig(control, options);
+  register_backend(rig.runtime, 1);
+  const auto far = rig.runtime.backend("test1")->open_device(0);
+  const auto stream = rig.stream();
+  stream->copy(buffer_of<std::uint8_t>(far, 16), rig.buffer(16));
+  stream->wait();
+  std::vector<std::string> lines = log.all();
+  std::erase_if(lines, [](const std::string& line) { return !line.starts_with("memory."); });
+  return lines;
+}
+
+TEST(PinnedStagingTest, OnlyMemoryThatCannotBePinnedIsLogged) {
+  EXPECT_THAT(log_of_a_copy(memory_control()), testing::IsEmpty());
+  auto control = memory_control();
+  control->memory.pinned_allocate = [](auto...) -> std::int32_t { return YOKE_STATUS_RESOURCE_EXHAUSTED; };
+  EXPECT_THAT(log_of_a_copy(control),
+              testing::Each(HasSubstr("memory.unpinned device=test0:0 bytes=16 reason=\"")));
+  EXPECT_FALSE(log_of_a_copy(control).empty());
 }
 
 TEST(PinnedStagingTest, HeapIsUsedIfNothingCanBePinned) {
