@@ -191,7 +191,6 @@ void TraceWriter::append(std::span<const std::byte> payload, std::span<const std
     const std::uint32_t check = checksum_of(record_.data() + kRecordHead, count);
     std::memcpy(record_.data(), &count, sizeof(count));
     std::memcpy(record_.data() + sizeof(count), &check, sizeof(check));
-    lost_ += failed_ ? 1U : 0U;
     write(record_);
     if (record_.capacity() > kMostKept) {
       record_ = {};

@@ -126,7 +126,7 @@ class TraceWriter {
   std::uint64_t next_plugin() noexcept;
 
   // `payload` comes from an Encoder. Returns the number of the call. Never throws: the first failure is
-  // logged, and later records are only counted.
+  // logged, and later records are dropped.
   std::uint64_t add(std::span<const std::byte> payload) noexcept;
   // A log line of a plugin, or of a layer if `plugin` is 0.
   void log(std::uint64_t plugin, std::int32_t level, std::string_view text) noexcept;
