@@ -37,11 +37,14 @@ TEST_F(ValidateHandles, GarbageAndHandlesOfAnotherKindAreRefused) {
   EXPECT_EQ(streams->event_record(reinterpret_cast<yoke_stream*>(garbage), &event_args, &event, error()),
             YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(event, nullptr);
+  // The source is no handle, even if one has its address.
+  EXPECT_EQ(copy_in(nullptr, reinterpret_cast<yoke_buffer*>(garbage), make_buffer(16), 16),
+            YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(found(), ElementsAre("15 host device_memory"));  // garbage belongs to no plugin
 }
 
-TEST_F(ValidateHandles, HandleWithTheAddressOfAForgottenOneIsKnown) {
-  static std::byte addresses[2];
+TEST_F(ValidateHandles, HandlesAreForgottenUnlessANewOneHasTheirAddress) {
+  static std::byte addresses[3];
   static std::byte* next = nullptr;
   do_no_work(*control);
   control->backend.buffer_create = [](auto, auto, yoke_buffer** out, auto) {
@@ -57,16 +60,20 @@ TEST_F(ValidateHandles, HandleWithTheAddressOfAForgottenOneIsKnown) {
     EXPECT_EQ(backend->buffer_create(device, &args, &buffer, error()), YOKE_STATUS_OK);
     return buffer;
   };
+  yoke_buffer* const forgotten = create(2);
+  backend->buffer_destroy(forgotten);
+  EXPECT_EQ(copy_in(nullptr, forgotten, kData.data(), 16), YOKE_STATUS_FAILED_PRECONDITION);
   backend->buffer_destroy(create(0));
   yoke_buffer* const alive = create(0);
   for (int i = 0; i < 9000; ++i) {  // the layers remember the last 8,192
     backend->buffer_destroy(create(1));
   }
+  EXPECT_EQ(copy_in(nullptr, forgotten, kData.data(), 16), YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(copy_in(nullptr, alive, kData.data(), 16), YOKE_STATUS_OK) << status.text;
   EXPECT_EQ(copy_in(nullptr, create(1), kData.data(), 16), YOKE_STATUS_OK) << status.text;
   backend->buffer_destroy(alive);
   EXPECT_EQ(copy_in(nullptr, alive, kData.data(), 16), YOKE_STATUS_FAILED_PRECONDITION);
-  EXPECT_THAT(found(), ElementsAre("15 host from_host"));
+  EXPECT_THAT(found(), ElementsAre("15 host from_host", "15 host from_host"));
 }
 
 TEST_F(ValidateHandles, HandleOfAnotherPluginIsNamed) {

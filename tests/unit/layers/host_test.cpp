@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "layers_test.h"
 #include "recorded.h"
@@ -71,6 +72,23 @@ TEST_F(ValidateHost, DestroyingBufferOrStreamWithPendingWorkIsReported) {
   EXPECT_THAT(found(), ElementsAre("15 host buffer_destroy"));
   streams->stream_destroy(stream);
   EXPECT_THAT(found(), ElementsAre("15 host buffer_destroy", "18 host stream_destroy"));
+}
+
+TEST_F(ValidateHost, LaunchUsesTheBuffersOfItsRoutine) {
+  do_no_work(*control);
+  enter();
+  auto* x = make_buffer(128);
+  auto* y = make_buffer(64);
+  auto* routine = link(compile(kScale), {{x, 0, 128, 0}, {y, 0, 64, 0}});
+  auto* stream = make_stream();
+  const std::int64_t row[] = {0};
+  programs->routine_launch(stream, routine, row, 1, error());
+  programs->routine_destroy(routine);
+  backend->buffer_destroy(x);
+  EXPECT_THAT(found(), ElementsAre("15 host routine_destroy", "15 host buffer_destroy"));
+  streams->stream_wait(stream, 10'000'000'000, error());
+  backend->buffer_destroy(y);
+  EXPECT_THAT(found(), ElementsAre("15 host routine_destroy", "15 host buffer_destroy"));
 }
 
 TEST_F(ValidateHost, WaitOnStreamAlsoCompletesWorkItWaitedFor) {
@@ -175,6 +193,26 @@ TEST_F(ValidateHost, CallAfterDestroyIsRefused) {
   EXPECT_THAT(found(), ElementsAre("35 host device_count", "35 host get_table", "35 host destroy"));
 }
 
+TEST_F(ValidateHost, CallThatEndsAfterDestroyIsNotTraced) {
+  static std::function<void()> on_count;
+  on_count = [&] { plugin->destroy(plugin); };  // as another thread might
+  control->backend.device_count = [](auto, std::uint32_t* out, auto...) {
+    on_count();
+    *out = 1;
+    return YOKE_STATUS_OK;
+  };
+  const TemporaryFolder folder;
+  trace_file = folder / "run.yoketrace";
+  enter("trace");
+  backend->device_close(device, error());
+  EXPECT_EQ(count_devices(), YOKE_STATUS_OK);
+  session.reset();  // closes the file
+  std::ostringstream text;
+  replay::print(read_bytes(trace_file), text);
+  EXPECT_THAT(text.str(), HasSubstr("device_close("));
+  EXPECT_THAT(text.str(), testing::Not(HasSubstr("device_count(")));
+}
+
 // Returns whether `act` returned true in a forked child; false if it hangs.
 bool in_child(const std::function<bool()>& act) {
   const pid_t child = ::fork();
@@ -222,6 +260,10 @@ TEST_F(ValidateHost, ViolationFailsTheCallWhenEnabled) {
   enter("validate", true);
   EXPECT_EQ(copy_in(nullptr, make_buffer(16), kData.data(), 32), YOKE_STATUS_FAILED_PRECONDITION);
   EXPECT_THAT(status.text, HasSubstr("rule 16"));
+  EXPECT_EQ(backend->fill(nullptr, make_buffer(16), 12, 6, kData.data(), 4, error()),
+            YOKE_STATUS_FAILED_PRECONDITION);
+  EXPECT_THAT(status.text, HasSubstr("exceed the 16-byte buffer")) << "the first of two violations";
+  EXPECT_THAT(found(), ElementsAre("16 host from_host", "16 host fill", "16 host fill"));
   EXPECT_EQ(control->call_count, 0);
 }
 

@@ -114,6 +114,13 @@ TEST_F(ValidatePlugin, WrongDescriptionsAreReported) {
   };
   EXPECT_THAT(found_if_described(writes_past_its_end_and_changes_its_size),
               ElementsAre("5 plugin buffer_describe", "5 plugin buffer_describe"));
+  const auto fails = [](auto, auto, auto error) { return fail(error, YOKE_STATUS_INTERNAL, "no idea"); };
+  EXPECT_THAT(found_if_described(fails), IsEmpty());
+  const auto writes_and_fails = [](auto, auto info, auto error) {
+    info->host_address = 4096;
+    return fail(error, YOKE_STATUS_INTERNAL, "no idea");
+  };
+  EXPECT_THAT(found_if_described(writes_and_fails), ElementsAre("10 plugin buffer_describe"));
   control->backend.option_specs = [](auto, auto, auto, auto specs, auto out, auto) {
     specs[1].type = YOKE_OPTION_FLAG;
     *out = 2;
