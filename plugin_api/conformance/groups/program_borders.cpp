@@ -12,7 +12,7 @@ namespace yoke::conformance {
 namespace {
 
 // Runs all programs of a family, or a share of them, if --programs is small.
-template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask)>
+template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in>
 void run_family(Kit& kit) {
   kit.device().plugin().table<yoke_program_api>();
   const std::uint64_t seed = kit.settings().seed;
@@ -20,17 +20,42 @@ void run_family(Kit& kit) {
   if (cases.empty()) {
     unsupported("the device lacks the types of this test");
   }
-  const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, 10, 6));
+  const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, one_in, 6));
   // Another part of the family with each seed.
   run_cases(kit, count,
             [&](std::uint64_t index) { return cases[(index + seed % cases.size()) % cases.size()]; });
 }
 
-template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask)>
+template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in = 10>
 Test family_test(Test test) {
-  test.run = run_family<family>;
+  test.run = run_family<family, one_in>;
   test.deadline_factor = 3;
   return test;
+}
+
+// Families of operands and of statements that depend on each other.
+std::vector<Test> statement_tests() {
+  return {
+      family_test<literal_programs, 6>(
+          {"literals",
+           "every border of every type is right as a literal: as an operand, a branch, an `else` value, a "
+           "whole value, and with every assignment",
+           {25, 26}}),
+      family_test<access_programs, 6>(
+          {"accesses",
+           "every operation is right with operands and targets that are contiguous, strided, reversed, "
+           "transposed, broadcast, shifted, gathered, literals, loops or symbols",
+           {25, 26}}),
+      family_test<rewrite_programs, 10>({"rewrites",
+                                         "statements that read, copy and overwrite each other's tensors, "
+                                         "whole or in part, have the results "
+                                         "of their order",
+                                         {25, 26}}),
+      family_test<hint_programs, 16>(
+          {"hints",
+           "softmax and other groups are right with and without hints, for rows of every length, also with "
+           "infinities and NaN",
+           {25, 26}})};
 }
 
 }  // namespace
@@ -46,7 +71,7 @@ std::vector<Test> contraction_loop_tests() {
 }
 
 std::vector<Test> program_border_tests() {
-  return {
+  std::vector<Test> tests = {
       family_test<operator_programs>(
           {"operators",
            "every operation on every type is right at the borders of the type: limits, infinities, NaN, "
@@ -100,6 +125,10 @@ std::vector<Test> program_border_tests() {
                                   "loops of every small extent, of extents around powers of two and of whole "
                                   "blocks, write all elements and nothing else",
                                   {25, 26}})};
+  for (Test& test : statement_tests()) {
+    tests.push_back(std::move(test));
+  }
+  return tests;
 }
 
 }  // namespace yoke::conformance

@@ -52,6 +52,17 @@ std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Many temporaries that live before, in and after repeat blocks, from one round to the next and to the end.
 std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask);
 
+// Every border of every type as a literal, at every place of a statement: an operand, a branch, `else`, a whole value.
+std::vector<Case> literal_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Every operation on every type, with operands and targets that are contiguous, strided, reversed, transposed,
+// broadcast, shifted, gathered or partly out of range, and with literals, loops and symbols as operands.
+std::vector<Case> access_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Statements that read and overwrite each other's tensors, whole or in part, also in repeat blocks.
+std::vector<Case> rewrite_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Softmax and other groups of statements over rows of every length, with and without hints, with rows of infinities
+// and NaN.
+std::vector<Case> hint_programs(std::uint64_t seed, std::uint64_t type_mask);
+
 // Products, reductions, gathers and scatters in repeat blocks, whose operands move with the variable or change in the
 // block.
 std::vector<Case> repeat_product_programs(std::uint64_t seed, std::uint64_t type_mask);
@@ -75,7 +86,7 @@ class ProgramText {
   void statement(const std::string& line);
   int outputs() const { return outputs_; }
   bool is_empty() const { return body_.empty(); }
-  // Throws program::ParseError if the text is invalid.
+  // Throws program::ProgramError if the text is invalid.
   Case finished() const;
 
  private:
@@ -91,14 +102,13 @@ class ProgramText {
 // Distributes outputs over programs with a few outputs each, so that a backend that lacks one operation runs the rest.
 class Batches {
  public:
-  // Programs are called `name` and a number; `declare` adds their inputs.
-  Batches(std::uint64_t seed, std::string name, std::function<void(ProgramText&)> declare)
-      : seed_(seed), name_(std::move(name)), declare_(std::move(declare)) {}
+  // Programs are called `name` and a number and have up to `most` outputs; `declare` adds their inputs.
+  Batches(std::uint64_t seed, std::string name, std::function<void(ProgramText&)> declare, int most = 8)
+      : seed_(seed), name_(std::move(name)), declare_(std::move(declare)), most_(most) {}
 
   // The program for the next output.
   ProgramText& next() {
-    constexpr int kMost = 8;
-    if (!program_ || program_->outputs() == kMost) {
+    if (!program_ || program_->outputs() == most_) {
       finish();
       program_.emplace(seed_, name_ + "_" + std::to_string(made_.size()));
       declare_(*program_);
@@ -120,6 +130,7 @@ class Batches {
   std::uint64_t seed_;
   std::string name_;
   std::function<void(ProgramText&)> declare_;
+  int most_;
   std::optional<ProgramText> program_;
   std::vector<Case> made_;
 };

@@ -233,11 +233,13 @@ std::unique_ptr<sdk::Routine> Code::link(std::uint32_t entry, std::span<const sd
   Unit& unit = *units_[entry];
   const sdk::Binding origin{workspace.buffer, bug("workspace_offset") ? 0 : workspace.offset};
   auto* const memory = static_cast<std::byte*>(origin.host_address());
+  // Without a workspace no statement uses a temporary, but the reference executor needs an address for each tensor.
+  static std::byte unused{};
   Table tensors;
   std::size_t argument = 0;
   for (std::size_t i = 0; i < unit.source.tensors.size(); ++i) {
     const bool is_temporary = unit.source.tensors[i].role == program::Role::kTemp;
-    tensors.push_back(is_temporary ? memory + unit.memory.offsets[i]
+    tensors.push_back(is_temporary ? (memory == nullptr ? &unused : memory + unit.memory.offsets[i])
                                    : static_cast<std::byte*>(bindings[argument++].host_address()));
   }
   std::byte* const scratch = bug("shared_scratch") ? unit.own_scratch.data() : memory + unit.scratch_offset;
