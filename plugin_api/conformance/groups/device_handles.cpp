@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/device_handles.cpp: what two handles of one device share and what is
 // separate.
+#include <algorithm>
 #include <memory>
 
 #include "groups.h"
@@ -144,9 +145,22 @@ std::unique_ptr<Device> handle_with(Kit& kit, const yoke_option& option) {
   return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector<yoke_option>{option});
 }
 
+// In ascending order: small ones, and those around every power of two of 64 bits.
+std::vector<std::int64_t> limit_values() {
+  std::vector<std::int64_t> values = {1, 255, 100'001, 3'145'735, 4'294'967'301, 1'234'567'890'123};
+  for (unsigned bit = 12; bit < 63; bit += bit < 30 ? 4 : 1) {
+    values.push_back((std::int64_t{1} << bit) - 1);
+    values.push_back(std::int64_t{1} << bit);
+    values.push_back((std::int64_t{1} << bit) + 4096);
+  }
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
 // An option that sets limit_bytes limits memory to exactly this number of bytes, whatever the value.
 void limits(Kit& kit) {
   constexpr std::int64_t kProbe = 64 << 20;
+  constexpr std::uint64_t kRoom = 4096;
   unsigned count = 0;
   for (const yoke_option_spec& spec : kit.plugin().option_specs(YOKE_OPTION_SCOPE_DEVICE)) {
     yoke_option option = default_option(spec);
@@ -160,7 +174,8 @@ void limits(Kit& kit) {
     if (probe == nullptr || probe->memory().limit_bytes != static_cast<std::uint64_t>(kProbe)) {
       continue;
     }
-    for (const std::int64_t value : {1, 255, 4096, 100'001, (1 << 20) - 1, (1 << 20) + 1, 3'145'735}) {
+    std::uint64_t last = 0;
+    for (const std::int64_t value : limit_values()) {
       const std::unique_ptr<Device> device = open(value);
       if (device == nullptr) {
         continue;
@@ -169,6 +184,13 @@ void limits(Kit& kit) {
       const std::uint64_t limit = device->memory().limit_bytes;
       check(limit != 0 && limit <= static_cast<std::uint64_t>(value), "limit_bytes is ", limit, " with '",
             spec.name, "' = ", value);
+      check(limit >= last, "limit_bytes is ", limit, " with '", spec.name, "' = ", value,
+            ", and more with a smaller value: ", last);
+      last = limit;
+      if (limit >= 2 * kRoom) {
+        const Buffer fits(*device, kRoom);
+        fits.write(kRoom - 8, Bytes(8, std::byte{1}));
+      }
       expect_no_buffer(*device, static_cast<std::uint64_t>(value) + 1, YOKE_MEMORY_DEVICE,
                        YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
                        text("creating a buffer beyond '", spec.name, "' = ", value));
@@ -235,7 +257,10 @@ std::vector<Test> device_handles_tests() {
        {14, 53},
        handles_count},
       {"handles-options", "the memory limit of one handle does not apply to another", {53}, handles_options},
-      {"limits", "an option that limits memory does so to the byte, also for small values", {26, 28}, limits},
+      {"limits",
+       "an option that limits memory does so to the byte, for small values and around every power of two",
+       {26, 28},
+       limits},
       {"handles-fail", "device_abort and DEVICE_LOST affect one handle only", {19, 53}, handles_fail},
   };
 }
