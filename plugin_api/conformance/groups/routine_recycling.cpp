@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iterator>
 #include <list>
+#include <memory>
 #include <string_view>
 
 #include "groups.h"
@@ -13,55 +14,58 @@
 namespace yoke::conformance {
 namespace {
 
-// Programs of one input x and one output y of 16 * 16 floats, so that every buffer fits every argument.
+// Programs of one input x and one output y of 16 * 16 floats, so that every buffer fits every argument. Values stay in
+// -99..99, so that all results are exact.
 constexpr std::uint64_t kSide = 16;
 constexpr std::uint64_t kCount = kSide * kSide;
-constexpr std::string_view kStatements[] = {"y[i, j] = x[i, j] * 2 + 1\n", "y[i, j] = x[j, i] - x[i, 0]\n",
-                                            "y[i, j] = sum[k] x[i, k] * x[k, j]\n",
-                                            "t[i] = max[j] x[i, j]\n  y[i, j] = x[i, j] + t[j]\n"};
+struct SquareForm {
+  std::string_view body;
+  std::size_t statements;
+};
+constexpr SquareForm kSquareForms[] = {
+    {"y[i, j] = max(min(x[i, j] * 2 + 1, 99), -99)\n", 1},
+    {"y[i, j] = max(min(x[j, i] - x[i, 0], 99), -99)\n", 1},
+    {"y[i, j] = sum[k] x[i, k] * x[k, j]\n  y[i, j] = max(min(y[i, j], 99), -99)\n", 2},
+    {"temp t : f32[16]\n  t[i] = max[j] x[i, j]\n  y[i, j] = max(min(x[i, j] - t[j], 99), -99)\n", 2}};
 
 std::vector<float> result(std::size_t form, const std::vector<float>& x) {
   std::vector<float> y(kCount);
   const auto at = [&](std::uint64_t i, std::uint64_t j) { return x[i * kSide + j]; };
   for (std::uint64_t i = 0; i < kSide; ++i) {
     for (std::uint64_t j = 0; j < kSide; ++j) {
-      float& to = y[i * kSide + j];
-      switch (form) {
-        case 0:
-          to = at(i, j) * 2 + 1;
-          break;
-        case 1:
-          to = at(j, i) - at(i, 0);
-          break;
-        case 2:
-          for (std::uint64_t k = 0; k < kSide; ++k) {
-            to += at(i, k) * at(k, j);
-          }
-          break;
-        default:
-          to = at(i, j) + *std::max_element(x.begin() + static_cast<std::ptrdiff_t>(j * kSide),
-                                            x.begin() + static_cast<std::ptrdiff_t>((j + 1) * kSide));
+      float value = 0;
+      if (form == 0) {
+        value = at(i, j) * 2 + 1;
+      } else if (form == 1) {
+        value = at(j, i) - at(i, 0);
+      } else {
+        float most = at(j, 0);
+        for (std::uint64_t k = 0; k < kSide; ++k) {
+          value += form == 2 ? at(i, k) * at(k, j) : 0;
+          most = std::max(most, at(j, k));
+        }
+        value = form == 2 ? value : at(i, j) - most;
       }
+      y[i * kSide + j] = std::clamp(value, -99.0F, 99.0F);
     }
   }
   return y;
 }
 
-// Routines of a few codes. They are destroyed with their buffers, and others take their places; or only the routine is
-// replaced, by one of another code, or by one that reads what the last one wrote.
+// Routines of a few codes that share buffers and read each other's results. They are destroyed, and others take their
+// places and the addresses of their buffers.
 class Recycled {
  public:
   Recycled(Device& device, Random& random)
       : device_(device), random_(random), stream_(stream_if_any(device)) {
     device.plugin().table<yoke_program_api>();
     std::string reason;
-    for (std::size_t form = 0; form < std::size(kStatements); ++form) {
-      const bool has_temporary = form == 3;
-      const std::string bytes = text(
-          "yoke.program 1\nprogram form", form, "() {\n  arg x : f32[16, 16] in\n  arg y : f32[16, 16] out\n",
-          has_temporary ? "  temp t : f32[16]\n  " : "  ", kStatements[form], "}\n");
+    for (std::size_t form = 0; form < std::size(kSquareForms); ++form) {
+      const std::string bytes = text("yoke.program 1\nprogram form", form,
+                                     "() {\n  arg x : f32[16, 16] in\n  arg y : f32[16, 16] out\n  ",
+                                     kSquareForms[form].body, "}\n");
       try {
-        require_supported(device, bytes, has_temporary ? 2 : 1);
+        require_supported(device, bytes, kSquareForms[form].statements);
         codes_.push_back({form, compile(device, bytes)});
       } catch (const Unsupported& missing) {
         reason = missing.what();
@@ -74,27 +78,28 @@ class Recycled {
 
   void step() {
     const std::uint64_t draw = random_.below(8);
-    if (live_.size() < 6 && (draw < 3 || live_.empty())) {
-      return add();
-    }
-    const auto run = std::next(live_.begin(),
-                               static_cast<std::ptrdiff_t>(live_.empty() ? 0 : random_.below(live_.size())));
-    if (draw < 4) {
-      live_.erase(run);
-      add();  // probably at the same addresses
+    if (live_.size() < 2 || (live_.size() < 7 && draw < 2)) {
+      live_.push_back(linked(draw == 0 ? created() : some_memory(), created()));
+    } else if (draw < 4) {
+      // Probably with a buffer at the address of one that is destroyed here.
+      live_.erase(some_run());
+      live_.push_back(linked(draw == 2 ? created() : some_memory(), created()));
     } else if (draw == 4) {
+      // The same memory, in other roles.
+      const auto run = some_run();
       run->routine.reset();
-      std::swap(run->buffers[0], run->buffers[1]);
-      std::swap(run->offsets[0], run->offsets[1]);
-      connect(*run);
-      renew(*run);
+      *run = linked(run->y, run->x);
     } else if (draw == 5) {
-      run->routine.reset();
-      run->workspace.reset();
-      run->buffers[random_.below(2)].reset();
-      fill_in(*run);
-    } else {
-      renew(*run);
+      const std::shared_ptr<Memory> x = some_memory();
+      const std::shared_ptr<Memory> y = some_memory();
+      if (x != y) {
+        live_.push_back(linked(x, y));
+      }
+    } else if (draw == 6 && live_.size() > 2) {
+      live_.erase(some_run());
+    }
+    if (random_.chance(2)) {
+      renew(*some_memory());
     }
     check_all();
   }
@@ -104,63 +109,71 @@ class Recycled {
     std::size_t form;
     Code code;
   };
+  struct Memory {
+    Buffer buffer;
+    std::uint64_t offset = 0;
+    std::vector<float> values;
+  };
   struct Run {
-    Buffer buffers[2];
-    std::uint64_t offsets[2] = {0, 0};
+    std::shared_ptr<Memory> x;
+    std::shared_ptr<Memory> y;
     Buffer workspace;
     std::size_t known = 0;
-    std::vector<float> x;
     Routine routine;  // destroyed first
   };
 
-  void add() {
-    fill_in(live_.emplace_back());
-    check_all();
+  std::list<Run>::iterator some_run() {
+    return std::next(live_.begin(), static_cast<std::ptrdiff_t>(random_.below(live_.size())));
   }
-  // Creates the buffers that the run lacks, and links.
-  void fill_in(Run& run) {
-    for (int i = 0; i < 2; ++i) {
-      if (run.buffers[i].get() == nullptr) {
-        run.offsets[i] = YOKE_BUFFER_ALIGNMENT * random_.below(3);
-        run.buffers[i] = Buffer(device_, kCount * sizeof(float) + run.offsets[i]);
-      }
+  // Of a live routine.
+  std::shared_ptr<Memory> some_memory() {
+    if (live_.empty()) {
+      return created();
     }
-    connect(run);
-    renew(run);
+    const Run& run = *some_run();
+    return random_.chance(2) ? run.x : run.y;
   }
-  void connect(Run& run) {
-    run.known = random_.below(codes_.size());
-    run.workspace = workspace_for(device_, codes_[run.known].code);
-    const yoke_binding bindings[] = {part(run, 0), part(run, 1)};
-    run.routine = link(device_.plugin(), codes_[run.known].code, 0, bindings,
+  std::shared_ptr<Memory> created() {
+    auto made = std::make_shared<Memory>();
+    made->offset = YOKE_BUFFER_ALIGNMENT * random_.below(2);
+    made->buffer = Buffer(device_, kCount * sizeof(float) + made->offset);
+    renew(*made);
+    return made;
+  }
+  Run linked(const std::shared_ptr<Memory>& x, const std::shared_ptr<Memory>& y) {
+    Run run{x, y, {}, random_.below(codes_.size()), {}};
+    const Code& code = codes_[run.known].code;
+    run.workspace = workspace_for(device_, code);
+    const yoke_binding bindings[] = {{x->buffer.get(), x->offset, kCount * sizeof(float), 0},
+                                     {y->buffer.get(), y->offset, kCount * sizeof(float), 0}};
+    run.routine = link(device_.plugin(), code, 0, bindings,
                        run.workspace.get() == nullptr ? yoke_binding{} : binding(run.workspace));
+    return run;
   }
-  static yoke_binding part(const Run& run, std::size_t i) {
-    return {run.buffers[i].get(), run.offsets[i], kCount * sizeof(float), 0};
-  }
-  void renew(Run& run) {
-    run.x.resize(kCount);
-    for (float& value : run.x) {
+  void renew(Memory& memory) {
+    memory.values.resize(kCount);
+    for (float& value : memory.values) {
       value = static_cast<float>(random_.between(-9, 9));
     }
-    run.buffers[0].write(run.offsets[0], std::as_bytes(std::span(run.x)));
+    memory.buffer.write(memory.offset, std::as_bytes(std::span(memory.values)));
   }
-  // Launches all routines, most of which did not change.
+  // Launches all routines in order, most of which did not change.
   void check_all() {
     const bool on_stream = stream_ && random_.chance(2);
     for (const Run& run : live_) {
       expect_ok(device_.plugin().routine_launch(on_stream ? stream_->get() : nullptr, run.routine.get(), {}),
                 "launching a routine");
+      run.y->values = result(codes_[run.known].form, run.x->values);
     }
     if (on_stream) {
       stream_->synchronize();
     }
     for (const Run& run : live_) {
       std::vector<float> y(kCount);
-      run.buffers[1].read(run.offsets[1], std::as_writable_bytes(std::span(y)));
-      check(y == result(codes_[run.known].form, run.x), "one of ", live_.size(),
-            " routines with the statement ", kStatements[codes_[run.known].form],
-            "has a wrong result after routines and buffers were replaced");
+      run.y->buffer.read(run.y->offset, std::as_writable_bytes(std::span(y)));
+      check(y == run.y->values, "one of ", live_.size(),
+            " routines has a wrong result after others and their ", "buffers were replaced; its program is ",
+            kSquareForms[codes_[run.known].form].body);
     }
   }
 
