@@ -51,6 +51,18 @@ std::vector<Test> statement_tests() {
                                          "whole or in part, have the results "
                                          "of their order",
                                          {25, 26}}),
+      family_test<place_programs, 25>(
+          {"places",
+           "reductions find one element that matters at every place of rows of every length, in every order "
+           "of dimensions",
+           {25, 26}}),
+      family_test<sibling_programs, 50>(
+          {"siblings",
+           "statements of one program that differ in one literal, operation, index, extent or symbol have "
+           "their own results",
+           {25, 26}}),
+      family_test<round_programs, 20>(
+          {"rounds", "repeat blocks with many rounds, steps, symbols and large tensors are right", {25, 26}}),
       family_test<hint_programs, 16>(
           {"hints",
            "softmax and other groups are right with and without hints, for rows of every length, also with "
@@ -66,6 +78,11 @@ std::vector<Test> contraction_loop_tests() {
                                   "sums of products are right with any number of loops for the batch, "
                                   "the rows, the columns and the reduction",
                                   {25, 26}}),
+      family_test<epilogue_programs>(
+          {"epilogues",
+           "products with other factors and terms, and with statements before and after them, are right in "
+           "every order of indices",
+           {25, 26}}),
       family_test<repeat_product_programs>(
           {"repeated", "products and reductions in repeat blocks use the operands of each round", {25, 26}})};
 }

@@ -33,8 +33,10 @@ constexpr std::string_view kOperands[] = {"a[i, j]",
                                           "(r[(j + i) / 2] else 1)",
                                           "3",
                                           "T(j - 4)",
-                                          "T(n)",
+                                          "T(sy)",
                                           "b[i, j]"};
+
+constexpr std::size_t kElementForms = 12;  // the first ones are elements of tensors
 
 // Targets of the same loops; a partial one is an inout.
 struct Target {
@@ -80,7 +82,7 @@ void declare(ProgramText& text, Type type, bool is_positive) {
   const auto input = [&](const char* name, const std::string& dims) {
     text.input(name, type, dims, {kind, 1, -1});
   };
-  text.symbol("n in 1..6");
+  text.symbol("sy in 1..6");
   input("a", "3, 37");
   input("b", "3, 75");
   input("t", "37, 3");
@@ -88,6 +90,16 @@ void declare(ProgramText& text, Type type, bool is_positive) {
   input("c", "3");
   input("s", "");
   text.input("p", Type::kI32, "37", {DataKind::kIndex, kColumns, -1});
+}
+
+void write(ProgramText& text, std::size_t number, Type type, std::size_t target_number,
+           const std::string& value) {
+  const Target& target = kTargets[target_number % std::size(kTargets)];
+  const std::string name = "z" + std::to_string(number);
+  text.input(name, type, std::string(target.dims), {DataKind::kDyadic, 1, -1},
+             target.is_whole ? "out" : "inout");
+  text.statement(name + "[" + std::string(target.indices) + "] for[i:" + std::to_string(kRows) +
+                 ", j:" + std::to_string(kColumns) + "] = " + value);
 }
 
 // Each operand form at each place of the operation, with each target in turn.
@@ -114,12 +126,44 @@ Case access_program(std::uint64_t seed, std::uint64_t draw, Op op, Type type, bo
         value = "select(" + value + ", a[i, j], c[i])";
       }
     }
-    const Target& target = kTargets[(form + draw) % std::size(kTargets)];
-    const std::string name = "z" + std::to_string(form);
-    text.input(name, result, std::string(target.dims), {DataKind::kDyadic, 1, -1},
-               target.is_whole ? "out" : "inout");
-    text.statement(name + "[" + std::string(target.indices) + "] for[i:" + std::to_string(kRows) +
-                   ", j:" + std::to_string(kColumns) + "] = " + value);
+    write(text, form, result, form + draw, value);
+  }
+  return text.finished();
+}
+
+// Conversions from the type to every other, of every form of operand that is a tensor's element.
+Case conversion_program(std::uint64_t seed, std::uint64_t draw, Type from, const std::vector<Type>& types) {
+  ProgramText text(seed, "access_casts_" + name_of(from));
+  declare(text, from, false);
+  std::size_t number = 0;
+  for (const Type to : types) {
+    for (std::size_t i = 0; i < 3; ++i, ++number) {
+      write(text, number, to, number + draw,
+            name_of(to) + "(" + operand_text((number * 5 + draw) % kElementForms, from) + ")");
+    }
+  }
+  return text.finished();
+}
+
+// select with every form of operand at each place.
+Case select_program(std::uint64_t seed, std::uint64_t draw, Type type) {
+  constexpr std::string_view kConditions[] = {
+      "m[i, j]",         "m[i, -j + 36]",          "n[j, i]", "u[j]", "v[i]", "!m[1, j]", "j < 20",
+      "m[i, j] && u[j]", "(m[i, j + 3] else true)"};
+  ProgramText text(seed, "access_select_" + name_of(type));
+  declare(text, type, false);
+  const auto input = [&](const char* name, const char* dims) {
+    text.input(name, Type::kBool, dims, {DataKind::kDyadic, 1, -1});
+  };
+  input("m", "3, 37");
+  input("n", "37, 3");
+  input("u", "37");
+  input("v", "3");
+  for (std::size_t number = 0; number < 2 * std::size(kConditions); ++number) {
+    write(text, number, type, number + draw,
+          "select(" + std::string(kConditions[number % std::size(kConditions)]) + ", " +
+              operand_text((number + draw) % kElementForms, type) + ", " +
+              operand_text(number * 7 + 3 * draw, type) + ")");
   }
   return text.finished();
 }
@@ -136,6 +180,10 @@ std::vector<Case> access_programs(std::uint64_t seed, std::uint64_t type_mask) {
   }
   std::uint64_t draw = seed % 15;
   for (const Type type : types) {
+    append(all, {conversion_program(seed, ++draw, type, types)});
+    if (has_bool) {
+      append(all, {select_program(seed, ++draw, type)});
+    }
     for (std::size_t number = 0; number < program::kOpCount; ++number) {
       const Op op = static_cast<Op>(number);
       const OpInfo& info = program::op_info(op);

@@ -62,6 +62,14 @@ std::vector<Case> rewrite_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Softmax and other groups of statements over rows of every length, with and without hints, with rows of infinities
 // and NaN.
 std::vector<Case> hint_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Reductions of every kind in which one element matters, at every place from either end of rows of every length.
+std::vector<Case> place_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Dozens of statements in one program that differ in one literal, operation, offset, order, extent or symbol.
+std::vector<Case> sibling_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Products with other factors and terms, with statements before and after them, in every order of indices.
+std::vector<Case> epilogue_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Repeat blocks with many rounds, steps and large tensors, and with symbols.
+std::vector<Case> round_programs(std::uint64_t seed, std::uint64_t type_mask);
 
 // Products, reductions, gathers and scatters in repeat blocks, whose operands move with the variable or change in the
 // block.
