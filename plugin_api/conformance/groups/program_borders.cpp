@@ -2,6 +2,7 @@
 // plugin_api/conformance/groups/program_borders.cpp: every operation, conversion and reduction at the borders of its
 // types; extents around vectors; symbols of 64 bits.
 #include <algorithm>
+#include <numeric>
 
 #include "groups.h"
 #include "program/border_programs.h"
@@ -12,7 +13,8 @@ namespace yoke::conformance {
 namespace {
 
 // Runs all programs of a family, or a share of them, if --programs is small.
-template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in>
+template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in,
+          std::uint64_t least>
 void run_family(Kit& kit) {
   kit.device().plugin().table<yoke_program_api>();
   const std::uint64_t seed = kit.settings().seed;
@@ -20,15 +22,20 @@ void run_family(Kit& kit) {
   if (cases.empty()) {
     unsupported("the device lacks the types of this test");
   }
-  const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, one_in, 6));
-  // Another part of the family with each seed.
+  const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, one_in, least));
+  // Another part of the family with each seed, and programs of every kind in each part.
+  std::uint64_t step = cases.size() / 3 + 1;
+  while (std::gcd(step, cases.size()) != 1) {
+    ++step;
+  }
   run_cases(kit, count,
-            [&](std::uint64_t index) { return cases[(index + seed % cases.size()) % cases.size()]; });
+            [&](std::uint64_t index) { return cases[(index * step + seed % cases.size()) % cases.size()]; });
 }
 
-template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in = 10>
+template <std::vector<Case> (*family)(std::uint64_t seed, std::uint64_t type_mask), std::uint64_t one_in = 10,
+          std::uint64_t least = 6>
 Test family_test(Test test) {
-  test.run = run_family<family, one_in>;
+  test.run = run_family<family, one_in, least>;
   test.deadline_factor = 3;
   return test;
 }
@@ -36,34 +43,34 @@ Test family_test(Test test) {
 // Families of operands and of statements that depend on each other.
 std::vector<Test> statement_tests() {
   return {
-      family_test<literal_programs, 6>(
+      family_test<literal_programs, 14, 2>(
           {"literals",
            "every border of every type is right as a literal: as an operand, a branch, an `else` value, a "
            "whole value, and with every assignment",
            {25, 26}}),
-      family_test<access_programs, 6>(
+      family_test<access_programs, 12, 3>(
           {"accesses",
            "every operation is right with operands and targets that are contiguous, strided, reversed, "
            "transposed, broadcast, shifted, gathered, literals, loops or symbols",
            {25, 26}}),
-      family_test<rewrite_programs, 10>({"rewrites",
-                                         "statements that read, copy and overwrite each other's tensors, "
-                                         "whole or in part, have the results "
-                                         "of their order",
-                                         {25, 26}}),
-      family_test<place_programs, 25>(
+      family_test<rewrite_programs, 16, 5>({"rewrites",
+                                            "statements that read, copy and overwrite each other's tensors, "
+                                            "whole or in part, have the results "
+                                            "of their order",
+                                            {25, 26}}),
+      family_test<place_programs, 30, 5>(
           {"places",
            "reductions find one element that matters at every place of rows of every length, in every order "
            "of dimensions",
            {25, 26}}),
-      family_test<sibling_programs, 50>(
+      family_test<sibling_programs, 80, 2>(
           {"siblings",
            "statements of one program that differ in one literal, operation, index, extent or symbol have "
            "their own results",
            {25, 26}}),
-      family_test<round_programs, 20>(
+      family_test<round_programs, 50, 5>(
           {"rounds", "repeat blocks with many rounds, steps, symbols and large tensors are right", {25, 26}}),
-      family_test<hint_programs, 16>(
+      family_test<hint_programs, 25, 5>(
           {"hints",
            "softmax and other groups are right with and without hints, for rows of every length, also with "
            "infinities and NaN",
@@ -78,7 +85,7 @@ std::vector<Test> contraction_loop_tests() {
                                   "sums of products are right with any number of loops for the batch, "
                                   "the rows, the columns and the reduction",
                                   {25, 26}}),
-      family_test<epilogue_programs>(
+      family_test<epilogue_programs, 14, 5>(
           {"epilogues",
            "products with other factors and terms, and with statements before and after them, are right in "
            "every order of indices",

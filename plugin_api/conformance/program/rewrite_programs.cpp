@@ -217,7 +217,8 @@ class Rewrites {
              : text(to, "[i + ", count, "] for[i:", count, "] = ", to, "[-i + ", count - 1, "]"));
   }
   void indexed() {
-    if (random_.chance(2)) {
+    // A backend may search all indices for each element of a scatter's target, so large ones would take too long.
+    if (is_large_ || random_.chance(2)) {
       const std::string to = target(true);
       line(text(to, "[i] = (", source(to), "[p[i]] else 2)"));
       wrote(to);
