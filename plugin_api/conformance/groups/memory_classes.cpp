@@ -142,7 +142,7 @@ class Refusals {
                                                                        YOKE_MEMORY_DEVICE, &none),
                                                  "a buffer beyond the memory limit");
       case 3:
-        return refused(plugin_.buffer_create(device_.get(), 4096 << bits, 77, &none),
+        return refused(plugin_.buffer_create(device_.get(), std::uint64_t{4096} << bits, 77, &none),
                        "a buffer of an unknown kind");
       case 4:
         return refused(plugin_.from_host(nullptr, buffer_.get(), 60, host, 8, nullptr),
@@ -163,7 +163,7 @@ class Refusals {
                        "huge pinned memory");
       }
       default: {
-        yoke_buffer_args args = buffer_args(4096 << bits, YOKE_MEMORY_DEVICE);
+        yoke_buffer_args args = buffer_args(std::uint64_t{4096} << bits, YOKE_MEMORY_DEVICE);
         args.flags = std::uint64_t{1} << 40U;
         return refused(plugin_.call<&yoke_backend_api::buffer_create>(device_.get(), &args, &none),
                        "a buffer with an unknown flag");

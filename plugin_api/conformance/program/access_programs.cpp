@@ -6,6 +6,7 @@
 
 #include "border_programs.h"
 #include "borders.h"
+#include "generator.h"
 
 namespace yoke::conformance {
 
