@@ -108,7 +108,14 @@ void RowPrinter::choose_caches() {
         loops.insert(phase_of(other.touch->statement));
       }
     }
-    if (loops.size() > 1) {
+    // A row value that is written after it was read would make the cache wrong.
+    const bool is_written_later =
+        std::any_of(group_.touches.begin(), group_.touches.end(), [&](const Touch& touch) {
+          return touch.is_write && touch.access.tensor == one.touch->access.tensor &&
+                 (statement(touch.statement).reduce || is_row_value(touch.statement)) &&
+                 phase_of(touch.statement) >= *loops.begin();
+        });
+    if (loops.size() > 1 && !is_written_later) {
       caches.push_back({one, {}, false});
       const bool is_wide = program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8;
       for (std::size_t phase = *loops.begin(); phase < *loops.rbegin(); ++phase) {
