@@ -83,13 +83,13 @@ Case epilogue_program(std::uint64_t seed, std::uint64_t number, Type type) {
   };
   const bool is_temporary = random.chance(2);
   const bool adds = random.chance(3);
-  std::string made =
-      text("yoke.program 1\nprogram epilogue", number, "() {\n arg x : ", name, dims(m, k, x_is_transposed),
-           " in\n arg w : ", name, dims(k, n, w_is_transposed), " in\n arg b : ", name, "[", n,
-           "] in\n arg c : ", name, "[", m, "] in\n arg d : ", name, "[", k, "] in\n arg s : ", name,
-           "[] in\n arg r : ", name, "[", m, ", ", n, "] in\n arg y : ", name, "[", m, ", ", n,
-           "] out\n temp v : ", name, "[", m, "]\n ", is_temporary ? "temp h : " : "arg h : ", name, "[", m,
-           ", ", n, "]", is_temporary ? "\n" : " inout\n");
+  std::string made = text(
+      "yoke.program 1\nprogram epilogue", number, "() {\n arg x : ", name, dims(m, k, x_is_transposed),
+      " in\n arg w : ", name, dims(k, n, w_is_transposed), " in\n arg b : ", name, "[", n,
+      "] in\n arg c : ", name, "[", m, "] in\n arg d : ", name, "[", k, "] in\n arg s : ", name,
+      "[] in\n arg r : ", name, "[", m, ", ", n, "] in\n arg y : ", name, "[", m, ", ", n, "] out\n ",
+      epilogue.find("v[i]") == std::string::npos ? "" : text("temp v : ", name, "[", m, "]\n "),
+      is_temporary ? "temp h : " : "arg h : ", name, "[", m, ", ", n, "]", is_temporary ? "\n" : " inout\n");
   made += adds ? (random.chance(2) ? " h[i, j] = b[j]\n" : " h[i, j] = r[i, j]\n") : "";
   made += text(" h[i, j] ", adds ? "+=" : "=", " ", sum, "[k:", k, "] ", term, "\n ", epilogue, "}\n");
   Case one = corpus_case(made, seed);

@@ -44,10 +44,7 @@ class Rewrites {
     for (const char* name : {"u", "v", "w"}) {
       tensors_ += text(" arg ", name, " : ", type_, dims(), name[0] == 'w' ? " in\n" : " inout\n");
     }
-    for (const char* name : {"q", "r"}) {
-      tensors_ += text(" temp ", name, " : ", type_, dims(), "\n");
-    }
-    tensors_ += text(" temp s : ", type_, "[]\n arg p : i32[", n_, "] in  # below ", n_, "\n");
+    tensors_ += text(" arg p : i32[", n_, "] in  # below ", n_, "\n");
     const std::uint64_t count = is_large_ ? 4 + random_.below(3) : 7 + random_.below(8);
     for (std::uint64_t i = 0; i < count; ++i) {
       if (!is_large_ && random_.chance(6)) {
@@ -65,6 +62,11 @@ class Rewrites {
       }
     }
     show();
+    for (const std::string name : {"q", "r", "s"}) {
+      if (body_.find(" " + name + "[") != std::string::npos) {
+        tensors_ += text(" temp ", name, " : ", type_, name == "s" ? "[]" : dims(), "\n");
+      }
+    }
     Case one = corpus_case(
         text("yoke.program 1\nprogram rewrites", number_, "() {\n", tensors_, body_, "}\n"), seed_);
     one.index = number_;
