@@ -120,6 +120,12 @@ constexpr Text kProducts[] = {
   arg t : f32[40, 40] out
   t[m, n] = sum[k:50] (a[m, k - 5] * b[k - 8, n] else 0)
 )"},
+    {"guard_of_a_factor_with_an_else", R"(
+  arg a : f32[40, 40] in
+  arg b : f32[40, 40] in
+  arg t : f32[40, 40] out
+  t[m, n] = sum[k:50] ((a[m, k - 5] else 2) * b[k - 8, n] else 0)
+)"},
     {"bias_and_activation", R"(
   arg a : f32[3, 37, 45] in
   arg b : f32[45, 70] in
