@@ -18,8 +18,8 @@ std::uint64_t aligned(std::uint64_t byte_count) {
 
 }  // namespace
 
-Builder::Builder(const program::Program& program, const Target& target, ProductLibrary* library)
-    : program_(program), target_(target), library_(library), step_of_(program.statements.size()) {
+Builder::Builder(const program::Program& program, const Target& target, const Libraries& libraries)
+    : program_(program), target_(target), libraries_(libraries), step_of_(program.statements.size()) {
   std::uint32_t next = 0;
   for (const program::Tensor& tensor : program.tensors) {
     argument_of_.push_back(tensor.role == program::Role::kTemp ? Slot::kWorkspace : next++);

@@ -20,11 +20,11 @@ namespace yoke::codegen {
 // the current step.
 class Builder {
  public:
-  Builder(const program::Program& program, const Target& target, ProductLibrary* library = nullptr);
+  Builder(const program::Program& program, const Target& target, const Libraries& libraries = {});
 
   const program::Program& program() const { return program_; }
   const Target& target() const { return target_; }
-  ProductLibrary* library() const { return library_; }  // null: kernels compute all products
+  const Libraries& libraries() const { return libraries_; }
 
   void begin_step(std::span<const std::size_t> statements);
   void begin_step(std::size_t statement) { begin_step(std::span(&statement, 1)); }
@@ -63,7 +63,7 @@ class Builder {
 
   const program::Program& program_;
   const Target& target_;
-  ProductLibrary* library_;
+  Libraries libraries_;
   std::vector<std::uint32_t> argument_of_;  // by tensor
   std::map<std::uint32_t, std::uint64_t> block_of_;
   std::vector<Block> blocks_;

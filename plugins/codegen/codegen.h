@@ -66,36 +66,75 @@ struct LibraryProduct {
   std::uint64_t workspace_byte_count = 0;
 };
 
+// What a LibraryConvolution computes: y from the images x and the filters w, or the gradient of x or of w.
+enum class ConvolutionKind : std::uint8_t { kForward, kInputGradient, kFilterGradient };
+
+// Images of a LibraryConvolution: batch, channels, height, width; or filters: outputs, inputs, height, width.
+struct Volume {
+  std::array<std::uint64_t, 4> dims = {1, 1, 1, 1};
+  std::array<std::uint64_t, 4> strides = {1, 1, 1, 1};  // in elements
+  std::uint64_t offset = 0;                             // of the first element, from the address in its slot
+};
+
+// A convolution that a library of the vendor may compute:
+//   y[n, k, p] = y[n, k, p] + sum of x[n, c, stride * p + dilation * r - padding] * w[k, c, r]
+// in height and width, where x is 0 out of range, or the gradient of x or w for given y. The channels of x and
+// y are those of `groups` groups, and w has the input channels of one. Sums are f32, and rounded once to `type`.
+// `accumulates` adds the old result.
+struct LibraryConvolution {
+  ConvolutionKind kind = ConvolutionKind::kForward;
+  program::Type type = program::Type::kF32;  // of x, w and y
+  std::array<Volume, 3> volumes;             // x, w, y
+  std::uint64_t groups = 1;
+  std::array<std::uint64_t, 2> stride = {1, 1};  // of height and width
+  std::array<std::uint64_t, 2> dilation = {1, 1};
+  std::array<std::uint64_t, 2> padding = {0, 0};  // on both sides
+  bool accumulates = false;
+  std::uint64_t workspace_byte_count = 0;
+
+  std::size_t result() const {  // into volumes
+    return kind == ConvolutionKind::kForward ? 2 : kind == ConvolutionKind::kInputGradient ? 0 : 1;
+  }
+};
+
 // Arguments that a library reads or writes must have this alignment. Temporaries have it.
 inline constexpr std::uint32_t kLibraryAlignment = 16;
 
-// Which products a library computes on the target.
-class ProductLibrary {
+// What a library computes on the target. Call: LibraryProduct or LibraryConvolution.
+template <class Call>
+class VendorLibrary {
  public:
-  virtual ~ProductLibrary() = default;
+  virtual ~VendorLibrary() = default;
   virtual const char* name() const = 0;  // for display: "cublasLt"
-  // False: the library is not installed or cannot be used. Called when a program has a product.
+  // False: the library is not installed or cannot be used. Called when a program has a call for it.
   virtual bool is_available() = 0;
-  // Returns the size of the workspace that the library needs for the product; nothing if the library does not
-  // compute it. Equal products get equal answers.
-  virtual std::optional<std::uint64_t> workspace_for(const LibraryProduct& product) = 0;
+  // Returns the size of the workspace that the library needs for the call; nothing if the library does not
+  // compute it. Equal calls get equal answers.
+  virtual std::optional<std::uint64_t> workspace_for(const Call& call) = 0;
 
  protected:
-  ProductLibrary() = default;
-  ProductLibrary(const ProductLibrary&) = default;
-  ProductLibrary(ProductLibrary&&) = default;
-  ProductLibrary& operator=(const ProductLibrary&) = default;
-  ProductLibrary& operator=(ProductLibrary&&) = default;
+  VendorLibrary() = default;
+  VendorLibrary(const VendorLibrary&) = default;
+  VendorLibrary(VendorLibrary&&) = default;
+  VendorLibrary& operator=(const VendorLibrary&) = default;
+  VendorLibrary& operator=(VendorLibrary&&) = default;
 };
 
-// One launch of a kernel, or a product of the library. The parameters of a kernel, in this order: a pointer for
+// Null: kernels compute all of them.
+struct Libraries {
+  VendorLibrary<LibraryProduct>* products = nullptr;
+  VendorLibrary<LibraryConvolution>* convolutions = nullptr;
+};
+
+// One launch of a kernel, or a call of a library. The parameters of a kernel, in this order: a pointer for
 // each slot; if `reads_symbols`, a `const long long*` to the values of the program's launch symbols, in device
 // memory; if `reads_variable`, the value of the repeat block's variable as a `long long`.
 struct Launch {
   std::uint32_t kernel = 0;  // index into Plan::kernels
-  // If set, no kernel is launched, and the slots are those of a, b, the result, the bias if there is one, and
-  // the workspace if it is not empty.
+  // If one is set, no kernel is launched. The slots are those of a, b, the result and the bias if there is one,
+  // or of x, w and y; then the workspace if it is not empty.
   std::optional<LibraryProduct> product;
+  std::optional<LibraryConvolution> convolution;
   std::array<std::uint32_t, 3> grid = {1, 1, 1};
   std::vector<Slot> slots;
   bool reads_symbols = false;
@@ -103,6 +142,8 @@ struct Launch {
   std::uint32_t first_statement = 0;  // what it computes, for messages: [first, last)
   std::uint32_t last_statement = 0;
   std::string remark;  // for display: why it is slow, or what the library does
+
+  bool is_library_call() const { return product.has_value() || convolution.has_value(); }
 };
 
 struct Kernel {
@@ -131,8 +172,8 @@ struct Plan {
 };
 
 // Precondition: the program is verified. Throws sdk::Failure with YOKE_STATUS_UNIMPLEMENTED for a statement
-// that the target does not support; the text names the statement and the reason. Products that `library`
-// computes become launches of it; null: kernels compute all products.
-Plan generate(const program::Program& program, const Target& target, ProductLibrary* library = nullptr);
+// that the target does not support; the text names the statement and the reason. What `libraries` compute
+// becomes launches of them.
+Plan generate(const program::Program& program, const Target& target, const Libraries& libraries = {});
 
 }  // namespace yoke::codegen

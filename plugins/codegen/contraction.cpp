@@ -107,6 +107,7 @@ const char* Recognizer::factor(const Expr& expr, bool is_guarded, Factor& out) {
     return "a factor is a gather";
   }
   out.tensor = read.access.tensor;
+  out.access = &read.access;
   out.type = read.type;
   out.address = address(read.access, &out.checks);
   out.is_skipped = is_guarded && !read.access.otherwise && !out.checks.empty();

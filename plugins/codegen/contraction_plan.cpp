@@ -258,7 +258,9 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
     return 0;
   }
   std::string remark;
-  if (const std::size_t count = plan_library_product(builder, statements, *product, remark); count != 0) {
+  std::size_t count = plan_library_product(builder, statements, *product, remark);
+  count = count == 0 ? plan_library_convolution(builder, statements, *product, remark) : count;
+  if (count != 0) {
     return count;
   }
   const std::span<const std::size_t> planned =

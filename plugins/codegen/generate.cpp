@@ -60,9 +60,9 @@ void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
 
 }  // namespace
 
-Plan generate(const program::Program& program, const Target& target, ProductLibrary* library) {
+Plan generate(const program::Program& program, const Target& target, const Libraries& libraries) {
   const SplitProgram split = split_reductions(program);
-  Builder builder(split.program, target, library);
+  Builder builder(split.program, target, libraries);
   for (const program::Block& block : split.program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();

@@ -33,7 +33,6 @@ class Describer {
   const char* run(LibraryProduct& out) const;
 
  private:
-  const char* types() const;
   std::int64_t step(const std::vector<matmul::Axis>& axes, std::size_t form) const {
     return axes.empty() ? 0 : axes[0].steps[form];
   }
@@ -45,26 +44,6 @@ class Describer {
   const Statement& statement_;
   Type result_type_;
 };
-
-const char* Describer::types() const {
-  const Type type = product_.a.type;
-  if (product_.sum != Type::kF32 || type == Type::kF64) {
-    return "f64";
-  }
-  if (type != product_.b.type) {
-    return "the factors have different types";
-  }
-  if (result_type_ != Type::kF32 && result_type_ != type) {
-    return "the result has another type than the factors";
-  }
-  if (statement_.assign == program::Assign::kSet) {
-    return nullptr;
-  }
-  if (statement_.assign != program::Assign::kAdd) {
-    return "the assignment is neither = nor +=";
-  }
-  return result_type_ == Type::kF32 ? nullptr : "+= rounds the sum before it adds it";
-}
 
 std::optional<Matrix> Describer::matrix(Type type, std::size_t form, const std::vector<matmul::Axis>& rows,
                                         const std::vector<matmul::Axis>& columns) const {
@@ -87,14 +66,8 @@ std::optional<Matrix> Describer::matrix(Type type, std::size_t form, const std::
 }
 
 const char* Describer::run(LibraryProduct& out) const {
-  if (const char* reason = types()) {
-    return reason;
-  }
   if (!product_.a.checks.empty() || !product_.b.checks.empty()) {
     return "reads may be out of range";
-  }
-  if (product_.uses(false) || product_.uses(true)) {
-    return "addresses depend on symbols";
   }
   if (product_.m.size() != 1 || product_.n.size() != 1 || product_.k.size() != 1 ||
       product_.batch.size() > 1) {
@@ -273,15 +246,52 @@ std::string matrix_text(const LibraryProduct& product) {
 
 }  // namespace
 
+const char* library_fault(const Program& program, const Statement& statement, const Product& product) {
+  const Type type = product.a.type;
+  const Type result_type = program.tensors[product.target].type;
+  if (product.sum != Type::kF32 || type == Type::kF64) {
+    return "f64";
+  }
+  if (type != product.b.type) {
+    return "the factors have different types";
+  }
+  if (result_type != Type::kF32 && result_type != type) {
+    return "the result has another type than the factors";
+  }
+  if (statement.assign != program::Assign::kSet && statement.assign != program::Assign::kAdd) {
+    return "the assignment is neither = nor +=";
+  }
+  if (statement.assign == program::Assign::kAdd && result_type != Type::kF32) {
+    return "+= rounds the sum before it adds it";
+  }
+  return product.uses(false) || product.uses(true) ? "addresses depend on symbols" : nullptr;
+}
+
+RoundedResult rounded_result(const Program& program, std::span<const std::size_t> statements,
+                             const Product& product) {
+  LibraryProduct alone;
+  alone.result.type = program.tensors[product.target].type;
+  alone.accumulates = program.statements[statements[0]].assign == program::Assign::kAdd;
+  for (const Fused& one : choices(program, statements, product, alone)) {
+    if (one.product.result.type != alone.result.type && !one.product.has_bias && !one.product.has_relu) {
+      return {one.statements.size(), one.target, one.product.result.type};
+    }
+  }
+  return {1, product.target, alone.result.type};
+}
+
 std::size_t plan_library_product(Builder& builder, std::span<const std::size_t> statements,
                                  const Product& product, std::string& remark) {
-  ProductLibrary* library = builder.library();
+  VendorLibrary<LibraryProduct>* library = builder.libraries().products;
   if (library == nullptr || !library->is_available()) {
     return 0;
   }
   const Program& program = builder.program();
   LibraryProduct alone;
-  if (const char* reason = Describer(program, program.statements[statements[0]], product).run(alone)) {
+  const Statement& statement = program.statements[statements[0]];
+  const char* reason = library_fault(program, statement, product);
+  reason = reason == nullptr ? Describer(program, statement, product).run(alone) : reason;
+  if (reason != nullptr) {
     remark = std::string("not by ") + library->name() + ": " + reason;
     return 0;
   }

@@ -40,6 +40,7 @@ struct Factor {
   std::vector<Check> checks;
   bool is_skipped = false;  // if out of range, the term is left out; otherwise the element counts as `fill`
   double fill = 0;
+  const program::Access* access = nullptr;  // in the program
 };
 
 // One loop, or several that every form steps over with a single stride.

@@ -180,7 +180,7 @@ codegen::Plan plan_for(Context& context, const program::Program& program, const 
   ProductChooser chooser(context.products(), options.products);
   codegen::Target target = context.hardware().target;
   target.atomics = options.atomics;
-  return codegen::generate(program, target, options.products.vendor ? &chooser : nullptr);
+  return codegen::generate(program, target, {.products = options.products.vendor ? &chooser : nullptr});
 }
 
 // NOLINTNEXTLINE(readability-function-size): a list of steps

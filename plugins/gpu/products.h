@@ -111,7 +111,7 @@ class Products {
 };
 
 // The interface to the library that the kernel generator uses.
-class ProductChooser final : public codegen::ProductLibrary {
+class ProductChooser final : public codegen::VendorLibrary<codegen::LibraryProduct> {
  public:
   ProductChooser(Products& products, const ProductOptions& options)
       : products_(products), options_(options) {}
