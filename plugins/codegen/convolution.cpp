@@ -173,10 +173,11 @@ bool Matcher::kind() {
   }
   if (slides_.empty()) {  // filters of one element
     const bool is_one = depth_.size() == 1 && columns_.size() == 1;
-    kind_ = depth_.size() > 1                               ? Kind::kFilterGradient
-            : is_one && depth_[0].other > columns_[0].other ? Kind::kInputGradient
-                                                            : Kind::kForward;
-    return depth_.size() > 1 || rows_.size() > 1;
+    const bool is_transposed = is_one && depth_[0].other > columns_[0].other;
+    kind_ = depth_.size() > 1 ? Kind::kFilterGradient : is_transposed ? Kind::kInputGradient : Kind::kForward;
+    // Either factor may be the images of a gradient. The outputs are outer in the filters.
+    const bool is_swapped = !rows_.empty() && !columns_.empty() && rows_[0].target > columns_[0].target;
+    return depth_.size() > 1 ? !is_swapped : rows_.size() > 1;
   }
   bool is_forward = !rows_.empty() && !depth_.empty() && depth_[0].slid < rows_[0].slid;
   if (rows_.empty() || depth_.empty()) {

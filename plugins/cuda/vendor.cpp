@@ -3,6 +3,8 @@
 #include "vendor.h"
 
 #include <algorithm>
+#include <array>
+#include <tuple>
 
 namespace yoke::cuda {
 
@@ -32,13 +34,13 @@ const gpu::VendorFacts& Vendor::facts() const {
       .warp_size = 10,
       .threads_per_block = 1,
       .shared_bytes_per_block = 8,
-      .blas = {.name = "cublasLt",
-               .version_function = "cublasLtGetVersion",
-               .variable = "YOKE_CUBLASLT_LIBRARY",
-               .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
-               .oldest = 120000,
-               .major_unit = 10000,
-               .minor_unit = 100,
+      .blas = {.library = {.name = "cublasLt",
+                           .version_function = "cublasLtGetVersion",
+                           .variable = "YOKE_CUBLASLT_LIBRARY",
+                           .files = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                           .oldest = 120000,
+                           .major_unit = 10000,
+                           .minor_unit = 100},
                .compute_f32 = 68,
                .compute_tf32 = 77,
                .plain = 0,
@@ -54,6 +56,18 @@ const gpu::VendorFacts& Vendor::facts() const {
                .alignment = 5,
                .not_supported = 15,
                .algorithm_bytes = 64},
+      .dnn = {.library = {.name = "cuDNN",
+                          .version_function = "cudnnGetVersion",
+                          .variable = "YOKE_CUDNN_LIBRARY",
+                          .files = {"libcudnn.so.9", "libcudnn.so.8"},
+                          .oldest = 80000,
+                          .major_unit = 10000,
+                          .minor_unit = 100},
+              .f32 = 0,
+              .f16 = 2,
+              .bf16 = 9,
+              .takes_gradient_first = false,
+              .may_accumulate = true},
       .comm = {.name = "NCCL", .variable = "YOKE_NCCL_LIBRARY", .files = {"libnccl.so.2"}},
   };
   return facts;
@@ -76,6 +90,74 @@ int Vendor::blas_version(gpu::Lookup lookup, void* library, void*, int& version)
   }
   version = static_cast<int>(get());
   return 0;
+}
+
+// Releases before 9 have the unit 1000 for the major version.
+int Vendor::dnn_version(const gpu::Dnn& dnn, int& version) const {
+  const int number = dnn.cudnn_version();
+  version = number < 10000 ? number / 1000 * 10000 + number % 1000 : number;
+  return 0;
+}
+
+int Vendor::set_filters(const gpu::Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const {
+  constexpr int kNotSupported = 3000;
+  const auto& [k, c, h, w] = volume.dims;
+  const std::array<std::uint64_t, 4> channels_first = {c * h * w, h * w, w, 1};
+  const std::array<std::uint64_t, 4> channels_last = {c * h * w, 1, c * w, c};
+  if (volume.strides != channels_first && volume.strides != channels_last) {
+    return kNotSupported;
+  }
+  const int format = volume.strides == channels_first ? 0 : 1;
+  return dnn.filters_set(filters, type, format, static_cast<int>(k), static_cast<int>(c), static_cast<int>(h),
+                         static_cast<int>(w));
+}
+
+int Vendor::set_convolution(const gpu::Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
+                            bool tf32) const {
+  constexpr int kCrossCorrelation = 1;
+  constexpr int kDefaultMath = 0;  // tf32 for f32
+  constexpr int kTensorOpMath = 1;
+  constexpr int kFmaMath = 3;
+  const auto number = [](std::uint64_t value) { return static_cast<int>(value); };
+  const auto& [padding, stride, dilation] =
+      std::tie(convolution.padding, convolution.stride, convolution.dilation);
+  const int code = dnn.convolution_set(object, number(padding[0]), number(padding[1]), number(stride[0]),
+                                       number(stride[1]), number(dilation[0]), number(dilation[1]),
+                                       kCrossCorrelation, facts().dnn.f32);
+  const bool is_f32 = convolution.type == program::Type::kF32;
+  const int math = !is_f32 ? kTensorOpMath : tf32 ? kDefaultMath : kFmaMath;
+  return code != 0 ? code : dnn.convolution_math(object, math);
+}
+
+// A result: algorithm and status, time, size of the workspace, determinism and type of math.
+std::vector<std::uint64_t> Vendor::algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
+                                              std::size_t count) const {
+  constexpr std::size_t kWords = 6;
+  constexpr std::uint32_t kDeterministic = 1;
+  // IMPLICIT_GEMM, IMPLICIT_PRECOMP_GEMM and GEMM; BWD_DATA_ALGO_1; BWD_FILTER_ALGO_1.
+  const bool is_forward = kind == codegen::ConvolutionKind::kForward;
+  const std::uint32_t first = is_forward ? 0 : 1;
+  const std::uint32_t last = is_forward ? 2 : 1;
+  std::vector<std::uint64_t> found;
+  for (const std::uint64_t* result = results; result != results + count * kWords; result += kWords) {
+    const auto algorithm = static_cast<std::uint32_t>(result[0]);
+    const bool is_known = std::find(found.begin(), found.end(), algorithm) != found.end();
+    if (result[0] >> 32 == 0 && static_cast<std::uint32_t>(result[3]) == kDeterministic &&
+        algorithm >= first && algorithm <= last && !is_known) {
+      found.push_back(algorithm);
+    }
+  }
+  return found;
+}
+
+int Vendor::convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const {
+  static constexpr float kOne = 1;
+  static constexpr float kZero = 0;
+  const auto& function = gpu::of_kind(call.kind, dnn.forward, dnn.input, dnn.filter);
+  name = function.name;
+  return function(call.handle, &kOne, call.tensors[0], call.data[0], call.tensors[1], call.data[1],
+                  call.convolution, static_cast<int>(call.algorithm), call.workspace, call.workspace_bytes,
+                  call.accumulates ? &kOne : &kZero, call.tensors[2], call.data[2]);
 }
 
 std::string Vendor::error_text(int code) const {

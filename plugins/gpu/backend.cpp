@@ -173,6 +173,11 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
       sdk::OptionSpec::flag("vendor_relu", "Let the library also apply relu, which may turn NaN into 0.",
                             false),
       sdk::OptionSpec::flag(
+          "vendor_convolution",
+          "Let the vendor's library compute convolutions too, if it is installed; with infinite "
+          "factors, padding may become NaN.",
+          false),
+      sdk::OptionSpec::flag(
           "atomics", "Let scatters add with atomics: in any order, so results may differ from run to run.",
           false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has 10 bits.", false),
@@ -189,7 +194,8 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   DeviceOptions chosen;
   chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
   chosen.code.graphs = options.flag("graphs");
-  chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu")},
+  chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu"),
+                       options.flag("vendor_convolution")},
                       options.flag("atomics")};
   chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
                                                   static_cast<std::uint64_t>(options.integer("cache_limit")));

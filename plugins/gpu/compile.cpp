@@ -177,10 +177,15 @@ std::string place_of(const program::Program& program, const codegen::Plan& plan,
 }
 
 codegen::Plan plan_for(Context& context, const program::Program& program, const PlanOptions& options) {
-  ProductChooser chooser(context.products(), options.products);
+  const LibraryOptions& use = options.libraries;
+  ProductChooser products(context.products(), use);
+  ConvolutionChooser convolutions(context.convolutions(), use);
   codegen::Target target = context.hardware().target;
   target.atomics = options.atomics;
-  return codegen::generate(program, target, {.products = options.products.vendor ? &chooser : nullptr});
+  codegen::Libraries libraries;
+  libraries.products = use.vendor ? &products : nullptr;
+  libraries.convolutions = use.vendor && use.convolutions ? &convolutions : nullptr;
+  return codegen::generate(program, target, libraries);
 }
 
 // NOLINTNEXTLINE(readability-function-size): a list of steps
@@ -205,10 +210,14 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
   key_ = program::digest(identity + plan_.source);
   std::string identities;
   for (const codegen::Launch& launch : plan_.launches) {
-    products_.push_back(launch.product ? context_->products().plan(*launch.product, options.products)
-                                       : nullptr);
-    identities +=
-        launch.product ? context_->products().identity(*launch.product, options.products) + "\n" : "";
+    const LibraryOptions& use = options.libraries;
+    calls_.push_back(launch.product       ? context_->products().plan(*launch.product, use)
+                     : launch.convolution ? context_->convolutions().plan(*launch.convolution, use)
+                                          : nullptr);
+    if (launch.is_library_call() && calls_.back() == nullptr) {
+      throw sdk::Failure(YOKE_STATUS_UNAVAILABLE, "a library no longer plans what it planned before");
+    }
+    identities += calls_.back() != nullptr ? calls_.back()->identity + "\n" : "";
   }
   std::string full_key = identities.empty() ? key_ : program::digest(key_ + "\n" + identities);
 

@@ -18,7 +18,7 @@ namespace yoke::gpu {
 
 // Options of a device that change plans.
 struct PlanOptions {
-  ProductOptions products;
+  LibraryOptions libraries;
   bool atomics = false;  // scatters may add in any order
 };
 
@@ -37,9 +37,9 @@ class Kernels {
   const std::shared_ptr<Context>& shared_context() const noexcept { return context_; }
   const codegen::Plan& plan() const noexcept { return plan_; }
   void* function(std::uint32_t kernel) const { return functions_[kernel]; }
-  // By launch: what the library computes; null for a kernel.
-  const std::vector<std::shared_ptr<const PlannedProduct>>& products() const noexcept { return products_; }
-  // Changes with the source, the options, the compiler, the architecture and the products of the library.
+  // By launch: the call of a library; null for a kernel.
+  const std::vector<std::shared_ptr<const PlannedCall>>& calls() const noexcept { return calls_; }
+  // Changes with the source, the options, the compiler, the architecture and the calls of libraries.
   const std::string& key() const noexcept { return key_; }
 
  private:
@@ -51,7 +51,7 @@ class Kernels {
   std::shared_ptr<Image> image_;
   void* module_ = nullptr;
   std::vector<void*> functions_;
-  std::vector<std::shared_ptr<const PlannedProduct>> products_;
+  std::vector<std::shared_ptr<const PlannedCall>> calls_;
 };
 
 // The plan of a program on a device.

@@ -40,7 +40,8 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
       hardware_(hardware),
       serial_(next_serial()),
       pool_(vendor(), driver()),
-      products_(std::make_unique<Products>(*this)) {
+      products_(std::make_unique<Products>(*this)),
+      convolutions_(std::make_unique<Convolutions>(*this)) {
   check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
   try {
     const Current current = enter();
@@ -58,6 +59,7 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
 Context::~Context() {
   anchor_.reset();
   products_.reset();
+  convolutions_.reset();
   if (const Current current = try_enter()) {
     pool_.trim();
     for (const std::vector<void*>& events : events_) {

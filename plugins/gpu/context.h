@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "convolutions.h"
 #include "machine.h"
 #include "pool.h"
 #include "products.h"
@@ -128,6 +129,7 @@ class Context {
   const Hardware& hardware() const noexcept { return hardware_; }
   Pool& pool() noexcept { return pool_; }
   Products& products() noexcept { return *products_; }
+  Convolutions& convolutions() noexcept { return *convolutions_; }
   Peer peer() const noexcept { return {handle_, hardware_.device}; }
   // The stream for work that names no stream.
   void* immediate() const noexcept { return immediate_; }
@@ -151,6 +153,7 @@ class Context {
   void* capturing_ = nullptr;
   Pool pool_;
   std::unique_ptr<Products> products_;
+  std::unique_ptr<Convolutions> convolutions_;
   std::atomic<bool> is_lost_{false};
   std::mutex mutex_;
   std::optional<sdk::Failure> loss_;

@@ -5,6 +5,7 @@
 
 #include <yoke/sdk/failure.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -40,6 +41,13 @@ struct Compiler {
 
 struct Blas {
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) Function<int parameters> member;
+#include "driver.def"
+};
+
+struct Dnn {
+#define YOKE_DNN(member, parameters, cudnn, miopen) Function<int parameters> member;
+#define YOKE_CUDNN(member, parameters, name) Function<int parameters> member;
+#define YOKE_MIOPEN(member, parameters, name) Function<int parameters> member;
 #include "driver.def"
 };
 
@@ -95,8 +103,7 @@ inline constexpr std::size_t kBlasResultWords = 16;
 // Only for cublasLt: sums have one part, or f32 parts that a second step adds.
 inline constexpr std::uint32_t kBlasFixedOrder = 2;
 
-// Numbers of the library of matrix products in which the vendors differ.
-struct BlasFacts {
+struct LibraryFacts {
   const char* name;  // for display: "cublasLt"
   const char* version_function;
   const char* variable;
@@ -104,6 +111,11 @@ struct BlasFacts {
   int oldest;                      // 13.2 is 13 * major_unit + 2 * minor_unit
   int major_unit;
   int minor_unit;
+};
+
+// Numbers of the library of matrix products in which the vendors differ.
+struct BlasFacts {
+  LibraryFacts library;
   int compute_f32;
   int compute_tf32;
   std::int32_t plain;  // operations
@@ -120,6 +132,39 @@ struct BlasFacts {
   int not_supported;            // the status for a product that the library does not support
   std::size_t algorithm_bytes;  // of a heuristic result, before the size of its workspace
 };
+
+// Numbers of the library of convolutions in which the vendors differ.
+struct DnnFacts {
+  LibraryFacts library;
+  int f32;
+  int f16;
+  int bf16;
+  bool takes_gradient_first;  // the factors are dy and w, dy and x, or w and x; else in the reverse order
+  bool may_accumulate;
+};
+// The most results of a search, and the size of the largest one in 8-byte words.
+inline constexpr std::size_t kDnnResults = 16;
+inline constexpr std::size_t kDnnResultWords = 6;
+
+// A convolution in the terms of a library of convolutions.
+struct DnnCall {
+  void* handle = nullptr;
+  codegen::ConvolutionKind kind = codegen::ConvolutionKind::kForward;
+  void* convolution = nullptr;
+  std::array<void*, 3> tensors = {};  // the factors in the library's order, then the result
+  std::array<Address, 3> data = {};
+  std::uint64_t algorithm = 0;
+  Address workspace = 0;
+  std::size_t workspace_bytes = 0;
+  bool accumulates = false;
+};
+// One of three functions that differ in what they compute.
+template <class F>
+const F& of_kind(codegen::ConvolutionKind kind, const F& forward, const F& input, const F& filter) {
+  return kind == codegen::ConvolutionKind::kForward         ? forward
+         : kind == codegen::ConvolutionKind::kInputGradient ? input
+                                                            : filter;
+}
 
 // The library of collectives.
 struct CommFacts {
@@ -153,6 +198,7 @@ struct VendorFacts {
   int threads_per_block;
   int shared_bytes_per_block;
   BlasFacts blas;
+  DnnFacts dnn;
   CommFacts comm;
 };
 
@@ -200,6 +246,22 @@ class Vendor {
   virtual int enable_peer(Peer other) const = 0;
   // Sets the version of the open library of matrix products. Returns 0 or an error number of the library.
   virtual int blas_version(Lookup lookup, void* library, void* handle, int& version) const = 0;
+
+  // Of the library of convolutions. Functions that return int return 0 or an error number of the library.
+  virtual int dnn_version(const Dnn& dnn, int& version) const = 0;
+  virtual int set_filters(const Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const = 0;
+  virtual int set_convolution(const Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
+                              bool tf32) const = 0;
+  // The algorithms among the results of a search that always add in the same order, and whose rounding errors stay
+  // within an element, best first.
+  virtual std::vector<std::uint64_t> algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
+                                                std::size_t count) const = 0;
+  // Does what a launch must not do, such as to compile kernels.
+  virtual int prepare(const Dnn&, const DnnCall&) const { return 0; }
+  // Launches it. Sets the name of the function that it calls.
+  virtual int convolve(const Dnn& dnn, const DnnCall& call, const char*& name) const = 0;
+  virtual bool is_unsupported(int code) const = 0;  // as opposed to a failure
+
   virtual int copy_peer(Address target, Peer to, Address source, Peer from, std::size_t byte_count,
                         void* stream) const = 0;
 

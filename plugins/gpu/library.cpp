@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.cpp: opens the driver, the run-time compiler, and the libraries of matrix products and
-// collectives.
+// plugins/gpu/library.cpp: opens the driver, the run-time compiler, and the optional libraries.
 #include "library.h"
 
 #include <dlfcn.h>
@@ -48,6 +47,25 @@ std::string fill(void* library, bool is_hip, Blas& blas) {
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
   look_up(library, is_hip ? (hipblaslt) : (cublaslt), blas.member, missing);
 #include "driver.def"
+  return missing;
+}
+
+std::string fill(void* library, bool is_hip, Dnn& dnn) {
+  std::string missing;
+  const auto look_up_own = [&](bool is_own, const char* name, auto& function) {
+    if (is_own) {
+      look_up(library, name, function, missing);
+    }
+  };
+#define YOKE_DNN(member, parameters, cudnn, miopen) \
+  look_up(library, is_hip ? (miopen) : (cudnn), dnn.member, missing);
+#define YOKE_CUDNN(member, parameters, name) look_up_own(!is_hip, name, dnn.member);
+#define YOKE_MIOPEN(member, parameters, name) look_up_own(is_hip, name, dnn.member);
+#include "driver.def"
+  if (is_hip) {  // its filters are tensors
+    dnn.filters_create = dnn.tensor_create;
+    dnn.filters_destroy = dnn.tensor_destroy;
+  }
   return missing;
 }
 
@@ -191,14 +209,28 @@ void Library::open_blas() {
   int version = 0;
   (void)driver_.driver_version(&version);
   blas_handle_ = open_first(
-      facts.blas.variable, own_release_first(facts, facts.blas.files, version), facts.blas.name,
-      [&](void* opened) { return fill(opened, is_hip, blas_); },
+      facts.blas.library.variable, own_release_first(facts, facts.blas.library.files, version),
+      facts.blas.library.name, [&](void* opened) { return fill(opened, is_hip, blas_); },
       [&](void* opened) { return other_driver(opened); }, blas_fault_);
 }
 
 const Blas* Library::blas() {
   std::call_once(blas_once_, [this] { open_blas(); });
   return blas_fault_.empty() ? &blas_ : nullptr;
+}
+
+void Library::open_dnn() {
+  const VendorFacts& facts = vendor_.facts();
+  const LibraryFacts& dnn = facts.dnn.library;
+  const bool is_hip = facts.dialect == codegen::Dialect::kHip;
+  (void)open_first(
+      dnn.variable, dnn.files, dnn.name, [&](void* opened) { return fill(opened, is_hip, dnn_); },
+      [&](void* opened) { return other_driver(opened); }, dnn_fault_);
+}
+
+const Dnn* Library::dnn() {
+  std::call_once(dnn_once_, [this] { open_dnn(); });
+  return dnn_fault_.empty() ? &dnn_ : nullptr;
 }
 
 void Library::open_comm() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/library.h: opens the driver, the run-time compiler, and the libraries of matrix products and collectives.
+// plugins/gpu/library.h: opens the driver, the run-time compiler, and the optional libraries.
 #pragma once
 
 #include <mutex>
@@ -32,6 +32,11 @@ class Library {
   const std::string& blas_fault() const noexcept { return blas_fault_; }
   int blas_version(void* handle, int& version) const;
 
+  // Opens the library of convolutions at the first call. If it returns null, dnn_fault() says why it cannot be
+  // used.
+  const Dnn* dnn();
+  const std::string& dnn_fault() const noexcept { return dnn_fault_; }
+
   // Opens the library of collectives at the first call. If it returns null, comm_fault() says why it cannot be
   // used.
   const Comm* comm();
@@ -42,6 +47,7 @@ class Library {
  private:
   void open_compiler();
   void open_blas();
+  void open_dnn();
   void open_comm();
   std::string other_driver(void* library) const;
 
@@ -51,15 +57,18 @@ class Library {
   Compiler compiler_;
   void* blas_handle_ = nullptr;
   Blas blas_;
+  Dnn dnn_;
   Comm comm_;
   std::string driver_fault_;
   std::string compiler_fault_;
   std::string compiler_identity_;
   std::string blas_fault_;
+  std::string dnn_fault_;
   std::string comm_fault_;
   std::once_flag driver_once_;
   std::once_flag compiler_once_;
   std::once_flag blas_once_;
+  std::once_flag dnn_once_;
   std::once_flag comm_once_;
 };
 

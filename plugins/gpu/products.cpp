@@ -2,11 +2,12 @@
 // plugins/gpu/products.cpp: asks the vendor's library for algorithms, and launches its products.
 #include "products.h"
 
-#include <yoke/plugin.h>
-
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "context.h"
 
@@ -52,12 +53,27 @@ int set(const Function<int(void*, int, const void*, std::size_t)>& function, voi
   return function(object, attribute, &value, sizeof value);
 }
 
+// A product with its algorithm.
+class PlannedProduct final : public PlannedCall {
+ public:
+  explicit PlannedProduct(Products& owner) : PlannedCall(owner), products(owner) {}
+  std::unique_ptr<LinkedCall> link(const codegen::Launch& launch, std::span<const Address> addresses,
+                                   void* handle) const override;
+
+  const Products& products;
+  LibraryProduct product;
+  int compute_type = 0;
+  std::vector<LibraryObject> layouts;           // of a, b and the result
+  std::array<std::uint64_t, 8> algorithm = {};  // as large as any library's
+};
+
 // The description of a product. `bias` need not be memory: the library derives an alignment from it.
-BlasObject describe(const Products& products, const PlannedProduct& planned, Address bias) {
+LibraryObject describe(const PlannedProduct& planned, Address bias) {
+  const Products& products = planned.products;
   const Blas& blas = products.blas();
   const BlasFacts& facts = products.facts();
   const LibraryProduct& product = planned.product;
-  BlasObject made(blas.product_destroy);
+  LibraryObject made(blas.product_destroy);
   products.check(blas.product_create.name, blas.product_create(&made.handle, planned.compute_type, kBlasF32));
   const auto put = [&](int attribute, auto value) {
     products.check(blas.product_set.name, set(blas.product_set, made.handle, attribute, value));
@@ -72,9 +88,9 @@ BlasObject describe(const Products& products, const PlannedProduct& planned, Add
   return made;
 }
 
-BlasObject layout_of(const Products& products, const Matrix& matrix, std::uint64_t batch) {
+LibraryObject layout_of(const Products& products, const Matrix& matrix, std::uint64_t batch) {
   const Blas& blas = products.blas();
-  BlasObject made(blas.layout_destroy);
+  LibraryObject made(blas.layout_destroy);
   products.check(blas.layout_create.name,
                  blas.layout_create(&made.handle, type_of(matrix.type), matrix.rows, matrix.columns,
                                     static_cast<std::int64_t>(matrix.pitch)));
@@ -88,10 +104,10 @@ BlasObject layout_of(const Products& products, const Matrix& matrix, std::uint64
   return made;
 }
 
-BlasObject preferences_for(const Products& products, const LibraryProduct& product) {
+LibraryObject preferences_for(const Products& products, const LibraryProduct& product) {
   const Blas& blas = products.blas();
   const BlasFacts& facts = products.facts();
-  BlasObject made(blas.preference_destroy);
+  LibraryObject made(blas.preference_destroy);
   products.check(blas.preference_create.name, blas.preference_create(&made.handle));
   const auto put = [&](int attribute, auto value) {
     products.check(blas.preference_set.name, set(blas.preference_set, made.handle, attribute, value));
@@ -109,106 +125,8 @@ BlasObject preferences_for(const Products& products, const LibraryProduct& produ
   return made;
 }
 
-}  // namespace
-
-const BlasFacts& Products::facts() const noexcept {
-  return context_.vendor().facts().blas;
-}
-
-void Products::check(const char* name, int code) const {
-  if (code != 0) [[unlikely]] {
-    throw sdk::Failure(YOKE_STATUS_UNAVAILABLE,
-                       context_.hardware().info.name + ": " + name + " failed with status " +
-                           std::to_string(code) + "; set the option vendor=off to do without " + facts().name,
-                       code);
-  }
-}
-
-void Products::check_launch(const char* name, int code) const {
-  if (code != 0) [[unlikely]] {
-    std::size_t free_bytes = 0;
-    std::size_t total_bytes = 0;
-    const auto& query = context_.driver().memory_info;
-    if (const int state = query(&free_bytes, &total_bytes); is_sticky(state)) {
-      context_.fail(query.name, state);
-    }
-  }
-  check(name, code);
-}
-
-Products::~Products() {
-  if (handles_.empty()) {
-    return;
-  }
-  if (const Current current = context_.try_enter()) {
-    for (void* handle : handles_) {
-      (void)blas_->destroy(handle);
-    }
-  }
-}
-
-std::string Products::open() {
-  Library& library = context_.machine().library();
-  blas_ = library.blas();
-  if (blas_ == nullptr) {
-    return library.blas_fault();
-  }
-  try {
-    check(facts().version_function, library.blas_version(take_handle().get(), version_));
-  } catch (const sdk::Failure& failure) {
-    return failure.text();
-  }
-  const auto text = [&](int version) {
-    return std::to_string(version / facts().major_unit) + "." +
-           std::to_string(version % facts().major_unit / facts().minor_unit);
-  };
-  return version_ >= facts().oldest
-             ? ""
-             : "its version is " + text(version_) + ", and yoke needs " + text(facts().oldest);
-}
-
-bool Products::is_available() {
-  std::call_once(opened_, [this] {
-    const std::string fault = open();
-    is_available_ = fault.empty();
-    const std::string end =
-        " device=" + std::to_string(context_.hardware().ordinal) + " library=" + facts().name +
-        (is_available_ ? " version=" + std::to_string(version_) : " reason=\"" + fault + "\"");
-    context_.machine().host().log(is_available_ ? YOKE_LOG_INFO : YOKE_LOG_WARN,
-                                  (is_available_ ? "products.open" : "products.skip") + end);
-  });
-  return is_available_;
-}
-
-Products::Handle Products::take_handle() {
-  {
-    const std::lock_guard lock(handles_mutex_);
-    if (!handles_.empty()) {
-      Handle handle(handles_.back(), {this});
-      handles_.pop_back();
-      return handle;
-    }
-  }
-  const Current current = context_.enter();
-  void* handle = nullptr;
-  check(blas_->create.name, blas_->create(&handle));
-  return Handle(handle, {this});
-}
-
-void Products::give_back(void* handle) noexcept {
-  try {
-    const std::lock_guard lock(handles_mutex_);
-    handles_.push_back(handle);
-  } catch (const std::bad_alloc&) {
-    if (const Current current = context_.try_enter()) {
-      (void)blas_->destroy(handle);
-    }
-  }
-}
-
-std::string Products::identity(const LibraryProduct& product, const ProductOptions& options) const {
-  std::string text = std::string(facts().name) + " " + std::to_string(version_) + " " +
-                     text_of(product.a, product.batch) + " " + text_of(product.b, product.batch) + " " +
+std::string text_of(const LibraryProduct& product, const LibraryOptions& options) {
+  std::string text = text_of(product.a, product.batch) + " " + text_of(product.b, product.batch) + " " +
                      text_of(product.result, product.batch) + " batch " + std::to_string(product.batch);
   text += product.accumulates ? " accumulates" : "";
   text += product.has_bias ? " bias@" + std::to_string(bias_alignment_of(product)) : "";
@@ -216,76 +134,110 @@ std::string Products::identity(const LibraryProduct& product, const ProductOptio
   return text + (options.tf32 ? " tf32" : "");
 }
 
-std::shared_ptr<const PlannedProduct> Products::plan(const LibraryProduct& product,
-                                                     const ProductOptions& options) {
-  if (!is_available()) {
-    return nullptr;
-  }
-  const std::string key = identity(product, options);
-  const std::lock_guard lock(mutex_);
-  const auto known = planned_.find(key);
-  if (known != planned_.end()) {
-    return known->second;
-  }
-  std::string fault = "it has no algorithm";
-  std::int32_t level = YOKE_LOG_DEBUG;
-  bool may_pass = false;
-  std::shared_ptr<const PlannedProduct> made;
-  try {
-    made = make(product, options);
-  } catch (const sdk::Failure& failure) {
-    fault = failure.text();
-    level = YOKE_LOG_WARN;
-    may_pass = true;
-  }
-  context_.machine().host().log(
-      level, "products.plan device=" + std::to_string(context_.hardware().ordinal) + " product=\"" + key +
-                 "\" " +
-                 (made != nullptr ? "workspace=" + std::to_string(made->product.workspace_byte_count)
-                                  : "skipped=\"" + fault + "\""));
-  if (!may_pass) {  // after any other failure the next plan() asks the library again
-    planned_[key] = made;
-  }
-  return made;
-}
-
-std::shared_ptr<const PlannedProduct> Products::make(const LibraryProduct& product,
-                                                     const ProductOptions& options) {
-  const bool is_f32 = product.a.type == program::Type::kF32;
-  auto made = std::make_shared<PlannedProduct>();
-  made->product = product;
-  made->compute_type = options.tf32 && is_f32 ? facts().compute_tf32 : facts().compute_f32;
-  for (const Matrix* matrix : {&product.a, &product.b, &product.result}) {
-    made->layouts.push_back(layout_of(*this, *matrix, product.batch));
-  }
-  return find_algorithm(*made) ? made : nullptr;
-}
-
-bool Products::find_algorithm(PlannedProduct& planned) {
+bool find_algorithm(Products& products, PlannedProduct& planned) {
+  const BlasFacts& facts = products.facts();
   // An algorithm, the size of its workspace and a status; then what yoke does not use.
   std::array<std::uint64_t, kBlasResultWords> result = {};
-  const BlasObject description = describe(*this, planned, bias_alignment_of(planned.product));
-  const BlasObject preferences = preferences_for(*this, planned.product);
-  const Handle handle = take_handle();
-  const Current current = context_.enter();
+  const LibraryObject description = describe(planned, bias_alignment_of(planned.product));
+  const LibraryObject preferences = preferences_for(products, planned.product);
+  const DeviceLibrary::Handle handle = products.take_handle();
   const auto layout = [&](std::size_t i) { return planned.layouts[i].handle; };
   int count = 0;
-  const int code = blas_->find(handle.get(), description.handle, layout(0), layout(1), layout(2), layout(2),
-                               preferences.handle, 1, result.data(), &count);
-  const std::size_t words = facts().algorithm_bytes / sizeof result[0];
+  const int code = products.blas().find(handle.get(), description.handle, layout(0), layout(1), layout(2),
+                                        layout(2), preferences.handle, 1, result.data(), &count);
+  const std::size_t words = facts.algorithm_bytes / sizeof result[0];
   const std::uint64_t workspace = result[words];
   std::int32_t state = 0;
   std::memcpy(&state, &result[words + 1], sizeof state);
-  if (code == facts().not_supported) {
+  if (code == facts.not_supported) {
     return false;
   }
-  check(blas_->find.name, code);
+  products.check(products.blas().find.name, code);
   if (count < 1 || state != 0 || workspace > kMostWorkspace) {
     return false;
   }
   std::copy_n(result.begin(), words, planned.algorithm.begin());
-  planned.product.workspace_byte_count = workspace;
+  planned.workspace_byte_count = workspace;
   return true;
+}
+
+// A product that is bound to memory.
+class LinkedProduct final : public LinkedCall {
+ public:
+  LinkedProduct(const PlannedProduct& planned, const LibraryProduct& product,
+                std::span<const Address> addresses, void* handle)
+      : planned_(planned),
+        handle_(handle),
+        description_(describe(
+            planned, product.has_bias ? addresses[3] + product.bias_offset * sizeof(float) : Address{0})) {
+    const auto first = [&](const Matrix& matrix, std::size_t slot) {
+      return addresses[slot] + matrix.offset * program::byte_size(matrix.type);
+    };
+    a_ = first(product.a, 0);
+    b_ = first(product.b, 1);
+    result_ = first(product.result, 2);
+    workspace_ = planned.workspace_byte_count != 0 ? addresses.back() : Address{0};
+  }
+  void launch(void* stream) const override;
+
+ private:
+  const PlannedProduct& planned_;
+  void* handle_;
+  LibraryObject description_;
+  Address a_ = 0;
+  Address b_ = 0;
+  Address result_ = 0;
+  Address workspace_ = 0;
+};
+
+void LinkedProduct::launch(void* stream) const {
+  static constexpr float kOne = 1;
+  static constexpr float kZero = 0;
+  const Blas& blas = planned_.products.blas();
+  const auto layout = [&](std::size_t i) { return planned_.layouts[i].handle; };
+  planned_.products.check_launch(
+      blas.multiply.name,
+      blas.multiply(handle_, description_.handle, &kOne, a_, layout(0), b_, layout(1),
+                    planned_.product.accumulates ? &kOne : &kZero, result_, layout(2), result_, layout(2),
+                    planned_.algorithm.data(), workspace_, planned_.workspace_byte_count, stream));
+}
+
+std::unique_ptr<LinkedCall> PlannedProduct::link(const codegen::Launch& launch,
+                                                 std::span<const Address> addresses, void* handle) const {
+  return std::make_unique<LinkedProduct>(*this, *launch.product, addresses, handle);
+}
+
+}  // namespace
+
+Products::Products(Context& context)
+    : DeviceLibrary(context, context.vendor().facts().blas.library, "product", "vendor") {}
+
+const BlasFacts& Products::facts() const noexcept {
+  return vendor().facts().blas;
+}
+
+DeviceLibrary::Opened Products::open() {
+  Library& library = context().machine().library();
+  blas_ = library.blas();
+  return blas_ == nullptr ? Opened{library.blas_fault()} : Opened{{}, &blas_->create, &blas_->destroy};
+}
+
+int Products::version(void* handle, int& version) {
+  return context().machine().library().blas_version(handle, version);
+}
+
+DeviceLibrary::Planned Products::plan(const LibraryProduct& product, const LibraryOptions& options) {
+  return DeviceLibrary::plan(text_of(product, options), [&]() -> std::shared_ptr<PlannedCall> {
+    const bool is_f32 = product.a.type == program::Type::kF32;
+    auto made = std::make_shared<PlannedProduct>(*this);
+    made->product = product;
+    made->compute_type = options.tf32 && is_f32 ? facts().compute_tf32 : facts().compute_f32;
+    for (const Matrix* matrix : {&product.a, &product.b, &product.result}) {
+      made->layouts.push_back(layout_of(*this, *matrix, product.batch));
+    }
+    const Current current = context().enter();
+    return find_algorithm(*this, *made) ? made : nullptr;
+  });
 }
 
 std::optional<std::uint64_t> ProductChooser::workspace_for(const LibraryProduct& product) {
@@ -293,36 +245,7 @@ std::optional<std::uint64_t> ProductChooser::workspace_for(const LibraryProduct&
     return std::nullopt;
   }
   const auto planned = products_.plan(product, options_);
-  return planned != nullptr ? std::optional(planned->product.workspace_byte_count) : std::nullopt;
-}
-
-LinkedProduct::LinkedProduct(const Products& products, std::shared_ptr<const PlannedProduct> planned,
-                             const LibraryProduct& product, std::span<const Address> addresses)
-    : products_(products),
-      planned_(std::move(planned)),
-      description_(
-          describe(products, *planned_,
-                   product.has_bias ? addresses[3] + product.bias_offset * sizeof(float) : Address{0})) {
-  const auto first = [&](const Matrix& matrix, std::size_t slot) {
-    return addresses[slot] + matrix.offset * program::byte_size(matrix.type);
-  };
-  a_ = first(product.a, 0);
-  b_ = first(product.b, 1);
-  result_ = first(product.result, 2);
-  workspace_ = product.workspace_byte_count != 0 ? addresses.back() : Address{0};
-}
-
-void LinkedProduct::launch(void* handle, void* stream) const {
-  static constexpr float kOne = 1;
-  static constexpr float kZero = 0;
-  const LibraryProduct& product = planned_->product;
-  const Blas& blas = products_.blas();
-  const auto layout = [&](std::size_t i) { return planned_->layouts[i].handle; };
-  products_.check_launch(
-      blas.multiply.name,
-      blas.multiply(handle, description_.handle, &kOne, a_, layout(0), b_, layout(1),
-                    product.accumulates ? &kOne : &kZero, result_, layout(2), result_, layout(2),
-                    planned_->algorithm.data(), workspace_, product.workspace_byte_count, stream));
+  return planned != nullptr ? std::optional(planned->workspace_byte_count) : std::nullopt;
 }
 
 }  // namespace yoke::gpu

@@ -87,7 +87,8 @@ Code::Code(const std::shared_ptr<Context>& context, std::string_view text, CodeO
     programs_.push_back(std::make_shared<const Kernels>(context, source, *options_.cache, options_.plan));
     sdk::Entry entry = sdk::entry_of(source);
     for (const codegen::Launch& launch : programs_.back()->plan().launches) {
-      for (const codegen::Slot& slot : launch.product ? launch.slots : std::vector<codegen::Slot>()) {
+      for (const codegen::Slot& slot :
+           launch.is_library_call() ? launch.slots : std::vector<codegen::Slot>()) {
         if (slot.argument != codegen::Slot::kWorkspace) {
           entry.arguments[slot.argument].alignment = codegen::kLibraryAlignment;
         }
@@ -132,7 +133,7 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
       parameters_.push_back(&variable_);
     }
   }
-  link_products();
+  link_calls();
   for (const codegen::Round& round : plan.rounds) {
     kernel_count_ += round.count * (round.last_launch - round.first_launch);
   }
@@ -145,21 +146,22 @@ Routine::Routine(std::shared_ptr<const Kernels> kernels, std::span<const sdk::Bi
   }
 }
 
-void Routine::link_products() {
-  Products& library = kernels_->context().products();
+void Routine::link_calls() {
   const codegen::Plan& plan = kernels_->plan();
   std::size_t first = 0;
   for (std::size_t l = 0; l < plan.launches.size(); ++l) {
     const std::size_t count = plan.launches[l].slots.size();
-    const auto& planned = kernels_->products()[l];
-    products_.push_back(planned == nullptr
-                            ? nullptr
-                            : std::make_unique<LinkedProduct>(library, planned, *plan.launches[l].product,
-                                                              std::span(addresses_).subspan(first, count)));
-    first += count;
-    if (planned != nullptr && products_handle_ == nullptr) {
-      products_handle_ = library.take_handle();
+    const PlannedCall* const planned = kernels_->calls()[l].get();
+    calls_.emplace_back();
+    if (planned != nullptr) {
+      DeviceLibrary::Handle& handle = handles_[&planned->library];
+      if (handle == nullptr) {
+        handle = planned->library.take_handle();
+      }
+      calls_.back() =
+          planned->link(plan.launches[l], std::span(addresses_).subspan(first, count), handle.get());
     }
+    first += count;
   }
 }
 
@@ -236,8 +238,8 @@ void Routine::launch_kernels(void* stream) {
     for (std::uint64_t i = 0; i < round.count; ++i, variable_ += round.step) {
       for (std::uint32_t l = round.first_launch; l < round.last_launch; ++l) {
         const codegen::Launch& launch = plan.launches[l];
-        if (products_[l] != nullptr) {
-          products_[l]->launch(products_handle_.get(), stream);
+        if (calls_[l] != nullptr) {
+          calls_[l]->launch(stream);
           continue;
         }
         const codegen::Kernel& kernel = plan.kernels[launch.kernel];

@@ -5,6 +5,7 @@
 #include <yoke/sdk/plugin.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -51,7 +52,7 @@ class Routine final : public sdk::Routine {
 
  private:
   void launch_on(void* stream, std::span<const std::int64_t> symbol_values);
-  void link_products();
+  void link_calls();
   void update_symbols(void* stream, std::span<const std::int64_t> symbol_values);
   void launch_kernels(void* stream);
 
@@ -62,10 +63,10 @@ class Routine final : public sdk::Routine {
   Address symbols_ = 0;                       // the launch symbols in device memory
   std::vector<std::int64_t> known_symbols_;   // their values there
   bool symbols_are_known_ = false;
-  std::vector<std::unique_ptr<LinkedProduct>> products_;  // by launch; null for a kernel
-  Products::Handle products_handle_;
-  long long variable_ = 0;          // of the repeat block
-  std::uint64_t kernel_count_ = 0;  // in one launch
+  std::map<DeviceLibrary*, DeviceLibrary::Handle> handles_;
+  std::vector<std::unique_ptr<LinkedCall>> calls_;  // by launch; null for a kernel
+  long long variable_ = 0;                          // of the repeat block
+  std::uint64_t kernel_count_ = 0;                  // in one launch
   bool wants_graph_ = false;
   bool has_launched_ = false;
   void* graph_ = nullptr;

@@ -56,13 +56,15 @@ const gpu::VendorFacts& Vendor::facts() const {
       .warp_size = 87,
       .threads_per_block = 56,
       .shared_bytes_per_block = 74,
-      .blas = {.name = "hipBLASLt",
-               .version_function = "hipblasLtGetVersion",
-               .variable = "YOKE_HIPBLASLT_LIBRARY",
-               .files = {"libhipblaslt.so.1", "libhipblaslt.so.0", "/opt/rocm/lib/libhipblaslt.so"},
-               .oldest = 1000,  // 0.10, of ROCm 6.3: older releases have other layouts and numbers
-               .major_unit = 100000,
-               .minor_unit = 100,
+      .blas = {.library = {.name = "hipBLASLt",
+                           .version_function = "hipblasLtGetVersion",
+                           .variable = "YOKE_HIPBLASLT_LIBRARY",
+                           .files = {"libhipblaslt.so.1", "libhipblaslt.so.0",
+                                     "/opt/rocm/lib/libhipblaslt.so"},
+                           .oldest =
+                               1000,  // 0.10, of ROCm 6.3: older releases have other layouts and numbers
+                           .major_unit = 100000,
+                           .minor_unit = 100},
                .compute_f32 = 2,
                .compute_tf32 = 6,
                .plain = 111,
@@ -78,6 +80,18 @@ const gpu::VendorFacts& Vendor::facts() const {
                .alignment = -1,
                .not_supported = 7,
                .algorithm_bytes = 24},
+      .dnn = {.library = {.name = "MIOpen",
+                          .version_function = "miopenGetVersion",
+                          .variable = "YOKE_MIOPEN_LIBRARY",
+                          .files = {"libMIOpen.so.1", "/opt/rocm/lib/libMIOpen.so"},
+                          .oldest = 30000,  // of ROCm 6.0
+                          .major_unit = 10000,
+                          .minor_unit = 100},
+              .f32 = 1,
+              .f16 = 0,
+              .bf16 = 5,
+              .takes_gradient_first = true,
+              .may_accumulate = false},
       .comm = {.name = "RCCL",
                .variable = "YOKE_RCCL_LIBRARY",
                .files = {"librccl.so.1", "/opt/rocm/lib/librccl.so"}},
@@ -102,6 +116,63 @@ int Vendor::blas_version(gpu::Lookup lookup, void* library, void* handle, int& v
   int (*get)(void* handle, int* version) = nullptr;
   return gpu::bind_all(lookup, library, {{"hipblasLtGetVersion", &get}}) == nullptr ? get(handle, &version)
                                                                                     : kNotSupported;
+}
+
+int Vendor::dnn_version(const gpu::Dnn& dnn, int& version) const {
+  std::size_t major = 0;
+  std::size_t minor = 0;
+  std::size_t patch = 0;
+  const int code = dnn.miopen_version(&major, &minor, &patch);
+  version = static_cast<int>(major * 10000 + minor * 100 + patch % 100);
+  return code;
+}
+
+int Vendor::set_filters(const gpu::Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const {
+  const auto dim = [&](std::size_t i) { return static_cast<int>(volume.dims[i]); };
+  const auto stride = [&](std::size_t i) { return static_cast<int>(volume.strides[i]); };
+  return dnn.tensor_set(filters, type, dim(0), dim(1), dim(2), dim(3), stride(0), stride(1), stride(2),
+                        stride(3));
+}
+
+int Vendor::set_convolution(const gpu::Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
+                            bool) const {
+  constexpr int kCrossCorrelation = 0;
+  constexpr int kBf16ForF16 = 0;  // attributes; by default, gfx90a rounds f16 gradients to bf16
+  constexpr int kDeterministic = 1;
+  const auto number = [](std::uint64_t value) { return static_cast<int>(value); };
+  int code = dnn.convolution_init(object, kCrossCorrelation, number(convolution.padding[0]),
+                                  number(convolution.padding[1]), number(convolution.stride[0]),
+                                  number(convolution.stride[1]), number(convolution.dilation[0]),
+                                  number(convolution.dilation[1]));
+  code = code == 0 ? dnn.convolution_attribute(object, kBf16ForF16, 0) : code;
+  return code == 0 ? dnn.convolution_attribute(object, kDeterministic, 1) : code;
+}
+
+// A result: time, size of the workspace, algorithm and its family.
+std::vector<std::uint64_t> Vendor::algorithms(codegen::ConvolutionKind, const std::uint64_t* results,
+                                              std::size_t count) const {
+  constexpr std::size_t kWords = 4;
+  std::vector<std::uint64_t> found;
+  for (const std::uint64_t* result = results; result != results + count * kWords; result += kWords) {
+    const auto family = static_cast<std::uint32_t>(result[3]);
+    if (family == 0 || family == 1 || family == 5) {  // GEMM, direct and implicit GEMM
+      found.push_back(result[2]);
+    }
+  }
+  return found;
+}
+
+int Vendor::prepare(const gpu::Dnn& dnn, const gpu::DnnCall& call) const {
+  const auto& function = gpu::of_kind(call.kind, dnn.forward_compile, dnn.input_compile, dnn.filter_compile);
+  return function(call.handle, call.tensors[0], call.tensors[1], call.convolution, call.tensors[2],
+                  call.algorithm);
+}
+
+int Vendor::convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const {
+  const auto& function = gpu::of_kind(call.kind, dnn.forward_now, dnn.input_now, dnn.filter_now);
+  name = function.name;
+  return function(call.handle, call.tensors[0], call.data[0], call.tensors[1], call.data[1], call.convolution,
+                  call.tensors[2], call.data[2], call.workspace, call.workspace_bytes, call.algorithm);
 }
 
 std::string Vendor::error_text(int code) const {

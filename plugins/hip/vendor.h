@@ -2,6 +2,8 @@
 // plugins/hip/vendor.h: names, numbers and functions of the HIP runtime and of hiprtc.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,16 @@ class Vendor final : public gpu::Vendor {
   std::string architecture_fault(const codegen::Target& target, int driver_version) const override;
   gpu::CodeRequest code_request(const codegen::Target& target) const override;
   int blas_version(gpu::Lookup lookup, void* library, void* handle, int& version) const override;
+  int dnn_version(const gpu::Dnn& dnn, int& version) const override;
+  int set_filters(const gpu::Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const override;
+  int set_convolution(const gpu::Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
+                      bool tf32) const override;
+  std::vector<std::uint64_t> algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
+                                        std::size_t count) const override;
+  int prepare(const gpu::Dnn& dnn, const gpu::DnnCall& call) const override;
+  int convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const override;
+  // miopenStatusBadParm, NotImplemented and UnsupportedOp.
+  bool is_unsupported(int code) const override { return code == 3 || code == 6 || code == 8; }
   int launch_host(void* stream, void (*function)(void*), void* user) const override;
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.device, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,

@@ -84,6 +84,12 @@ std::uint64_t extent_of(const BlasLayout& layout);
 std::uint64_t workspace_of(const BlasCall& call);
 void run_product(const BlasCall& call);
 
+// An element of memory as f32, from and to one of the types kF32, kF16 and kBF16.
+std::uint64_t size_of(int type);
+float load(const char* memory, std::uint64_t index, int type);
+void store(char* memory, std::uint64_t index, int type, float value);
+float to_tf32(float value);
+
 // Conversions of f16 and bf16.
 float from_half(std::uint16_t bits);
 std::uint16_t to_half(float value);

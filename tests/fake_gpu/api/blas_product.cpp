@@ -57,8 +57,6 @@ float from_brain(std::uint16_t bits) {
   return value;
 }
 
-namespace {
-
 std::uint64_t size_of(int type) {
   return type == kF32 ? 4 : 2;
 }
@@ -93,6 +91,8 @@ float to_tf32(float value) {
   std::memcpy(&value, &bits, sizeof bits);
   return value;
 }
+
+namespace {
 
 // op(factor) without gaps, column by column.
 std::vector<float> packed(const BlasCall& call, std::size_t which, std::int32_t matrix) {

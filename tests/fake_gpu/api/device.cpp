@@ -8,6 +8,7 @@
 
 #include "blas.h"
 #include "context.h"
+#include "dnn.h"
 #include "module.h"
 
 namespace fake_gpu {
@@ -98,7 +99,8 @@ void report_leaks(int device) {
       {"events", events().count(device)},
       {"graphs", graphs().count(device)},
       {"executable graphs", executables().count(device)},
-      {"handles of the library of products", blas_handles().count(device)}};
+      {"handles of the library of products", blas_handles().count(device)},
+      {"handles of the library of convolutions", dnn_handles().count(device)}};
   for (const auto& [kind, number] : counts) {
     if (number != 0) {
       complain("the context of device " + std::to_string(device) + " is released with " +

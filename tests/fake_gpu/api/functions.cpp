@@ -10,6 +10,13 @@ namespace {
 __attribute__((used)) const void* const kDriverFunctions[] = {
 #define YOKE_DRIVER(member, parameters, cuda, hip) reinterpret_cast<const void*>(&fake_##member),
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) reinterpret_cast<const void*>(&fake_blas_##member),
+#define YOKE_DNN(member, parameters, cudnn, miopen) reinterpret_cast<const void*>(&fake_dnn_##member),
+#define YOKE_DNN_ENTRY(member, parameters, name) reinterpret_cast<const void*>(&fake_dnn_##member),
+#ifdef FAKE_GPU_HIP
+#define YOKE_MIOPEN YOKE_DNN_ENTRY
+#else
+#define YOKE_CUDNN YOKE_DNN_ENTRY
+#endif
 #define YOKE_COMM(member, parameters, function) reinterpret_cast<const void*>(&fake_comm_##member),
 #include "gpu/driver.def"
     reinterpret_cast<const void*>(&fake_copy_peer),     reinterpret_cast<const void*>(&fake_peer_enable),

@@ -24,6 +24,14 @@ namespace fake_gpu {
   FAKE_GPU_FUNCTION(int, member, parameters, FAKE_GPU_NAME(cuda, hip))
 #define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) \
   FAKE_GPU_FUNCTION(int, blas_##member, parameters, FAKE_GPU_NAME(cublaslt, hipblaslt))
+#define YOKE_DNN(member, parameters, cudnn, miopen) \
+  FAKE_GPU_FUNCTION(int, dnn_##member, parameters, FAKE_GPU_NAME(cudnn, miopen))
+#define YOKE_DNN_OWN(member, parameters, name) FAKE_GPU_FUNCTION(int, dnn_##member, parameters, name)
+#ifdef FAKE_GPU_HIP
+#define YOKE_MIOPEN YOKE_DNN_OWN
+#else
+#define YOKE_CUDNN YOKE_DNN_OWN
+#endif
 #define YOKE_COMM(member, parameters, function) FAKE_GPU_FUNCTION(int, comm_##member, parameters, function)
 #include "gpu/driver.def"
 

@@ -71,6 +71,7 @@ Settings read_settings() {
   }
   result.driver_version = std::atoi(variable("FAKE_GPU_DRIVER", kHip ? "50221153" : "13000"));
   result.blas_version = std::atoi(variable("FAKE_GPU_BLAS", kHip ? "100200" : "130100"));
+  result.dnn_version = std::atoi(variable("FAKE_GPU_DNN", kHip ? "30400" : "91900"));
   result.comm_version = std::atoi(variable("FAKE_GPU_COMM", "22809"));
   result.comm_ranks = std::atoi(variable("FAKE_GPU_COMM_RANKS", "8"));
   return result;

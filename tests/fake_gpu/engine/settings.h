@@ -18,6 +18,7 @@ struct Settings {
   std::vector<std::string> architectures;  // "sm_90" or "gfx90a", by physical number; the last is repeated
   int driver_version = 0;
   int blas_version = 0;
+  int dnn_version = 0;
   int comm_version = 0;
   int comm_ranks = 0;  // the most members of a group
 };

@@ -20,6 +20,7 @@ class Fakes:
             "YOKE_CUDA_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_NVRTC_LIBRARY": f"{folder}/cuda/libnvrtc.so.13",
             "YOKE_HIP_LIBRARY": f"{folder}/hip/libamdhip64.so.5", "YOKE_HIPRTC_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
             "YOKE_CUBLASLT_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_HIPBLASLT_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
+            "YOKE_CUDNN_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_MIOPEN_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
             "YOKE_NCCL_LIBRARY": f"{folder}/cuda/libcuda.so.1", "YOKE_RCCL_LIBRARY": f"{folder}/hip/libamdhip64.so.5",
             "FAKE_GPU_DEVICES": "2", "FAKE_GPU_RESTORED": "1", "FAKE_GPU_REPORT": str(self.report), "XDG_CACHE_HOME": str(self.folder)}
 

@@ -28,6 +28,8 @@ class OnFakes : public ::testing::Test {
         {"YOKE_NCCL_LIBRARY", folder + "/cuda/libcuda.so.1"},
         {"YOKE_RCCL_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"YOKE_HIPBLASLT_LIBRARY", folder + "/hip/libamdhip64.so.5"},
+        {"YOKE_CUDNN_LIBRARY", folder + "/cuda/libcuda.so.1"},
+        {"YOKE_MIOPEN_LIBRARY", folder + "/hip/libamdhip64.so.5"},
         {"FAKE_GPU_DEVICES", "4"},
         {"FAKE_GPU_SEED", "5"},
         {"FAKE_GPU_REPORT", report_},

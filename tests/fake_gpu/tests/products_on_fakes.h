@@ -30,7 +30,7 @@ struct Product {
 
 struct Conditions {
   bool is_hip = false;
-  ProductOptions options;
+  LibraryOptions options;
   std::map<std::string, std::string> variables;
 };
 
@@ -44,6 +44,8 @@ inline std::shared_ptr<Machine> machine_of(const Conditions& setup) {
       {"YOKE_HIP_LIBRARY", hip},
       {"YOKE_CUBLASLT_LIBRARY", cuda},
       {"YOKE_HIPBLASLT_LIBRARY", hip},
+      {"YOKE_CUDNN_LIBRARY", cuda},
+      {"YOKE_MIOPEN_LIBRARY", hip},
       {"YOKE_HIPRTC_LIBRARY", hip},
       {"FAKE_GPU_DEVICES", "1"},
       {"YOKE_NVRTC_LIBRARY", FAKE_GPU_FOLDER "/cuda/libnvrtc.so.13"}};
@@ -108,6 +110,7 @@ class Bound {
   }
   const conformance::Case& one() const { return case_; }
   const std::string& reason() const { return reason_; }
+  std::uint64_t workspace_byte_count() const { return code_.entries()[0].workspace_byte_count; }
   std::string fingerprint() const { return code_.entries()[0].fingerprint; }
   const std::vector<std::uint32_t>& alignments() const { return alignments_; }
 

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/gpu/convolutions.h: convolutions that the vendor's library computes on one device.
+//
+// Only with algorithms that always add in the same order, and that multiply factors directly: others, such as
+// Winograd's, spread rounding errors and infinities to neighbors.
+#pragma once
+
+#include <optional>
+
+#include "device_library.h"
+
+namespace yoke::gpu {
+
+// Thread-safe.
+class Convolutions final : public DeviceLibrary {
+ public:
+  explicit Convolutions(Context& context);
+
+  Planned plan(const codegen::LibraryConvolution& convolution, const LibraryOptions& options);
+  const Dnn& dnn() const noexcept { return *dnn_; }
+  const DnnFacts& facts() const noexcept;
+
+ private:
+  Opened open() override;
+  int version(void* handle, int& version) override;
+  std::shared_ptr<PlannedCall> make(const codegen::LibraryConvolution& convolution, bool tf32);
+
+  const Dnn* dnn_ = nullptr;
+};
+
+// The interface to the library that the kernel generator uses.
+class ConvolutionChooser final : public codegen::VendorLibrary<codegen::LibraryConvolution> {
+ public:
+  ConvolutionChooser(Convolutions& convolutions, const LibraryOptions& options)
+      : convolutions_(convolutions), options_(options) {}
+  const char* name() const override { return convolutions_.facts().library.name; }
+  bool is_available() override { return convolutions_.is_available(); }
+  std::optional<std::uint64_t> workspace_for(const codegen::LibraryConvolution& convolution) override;
+
+ private:
+  Convolutions& convolutions_;
+  LibraryOptions options_;
+};
+
+}  // namespace yoke::gpu
