@@ -5,7 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
-#include <type_traits>
+
+#include "header_functions.h"
 
 namespace yoke::gpu {
 namespace {
@@ -46,16 +47,6 @@ TEST(BlasHeaderTest, ResultOfTheSearchHasTheHeadersLayout) {
   EXPECT_EQ(offsetof(Result, workspaceSize), blas.algorithm_bytes);
   EXPECT_EQ(offsetof(Result, state), blas.algorithm_bytes + 8);
   EXPECT_LE(sizeof(Result), kBlasResultWords * 8);
-}
-
-// The functions have the parameters of driver.def: as many, of the same sizes, passed in the same registers.
-template <class... P, class... Q>
-bool are_alike(int (*)(P...), cublasStatus_t (*)(Q...)) {
-  if constexpr (sizeof...(P) == sizeof...(Q)) {
-    return ((sizeof(P) == sizeof(Q) && std::is_pointer_v<Q> >= std::is_pointer_v<P> &&
-             std::is_floating_point_v<P> == std::is_floating_point_v<Q>)&&...);
-  }
-  return false;
 }
 
 // Takes the functions' types only: the test does not link the library.
