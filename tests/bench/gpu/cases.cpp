@@ -129,6 +129,32 @@ Row bf16_product(Bench& bench, double bar) {
   return share(100 * peer / yoke, bar, text_of(operations / yoke, operations / peer, 1e12, "TFLOP/s"));
 }
 
+// A convolution as in the middle of a ResNet, with 3 x 3 windows, and the gradient of its filters.
+Row bf16_convolution(Bench& bench, bool is_gradient) {
+  const std::uint64_t images = bench.size(64, 2);
+  const std::uint64_t size = bench.size(28, 6);
+  const std::uint64_t channels = bench.size(256, 8);
+  const std::string image =
+      ": bf16[" + number(images) + ", " + number(size) + ", " + number(size) + ", " + number(channels) + "] ";
+  const std::string filters = ": bf16[" + number(channels) + ", 3, 3, " + number(channels) + "] ";
+  const std::string x = "f32(x[n, h + k - 1, v + l - 1, c])";
+  const Linked linked = bench.link(
+      "program p() {\n arg x " + image + "in\n arg w " + filters + (is_gradient ? "out" : "in") +
+      "\n arg y " + image + (is_gradient ? "in" : "out") + "\n" +
+      (is_gradient ? " w[o, k, l, c] = sum:f32[n, h, v] (f32(y[n, h, v, o]) * " + x + " else 0)\n}\n"
+                   : " y[n, h, v, o] = sum:f32[k, l, c] (" + x + " * f32(w[o, k, l, c]) else 0)\n}\n"));
+  const double seconds = bench.seconds_of([&] { bench.stream().launch(*linked.routine); });
+  const double operations = 18.0 * static_cast<double>(images * size * size * channels * channels);
+  Row row;
+  row.value = seconds * 1e6;
+  row.unit = "us";
+  std::ostringstream detail;
+  detail.precision(3);
+  detail << operations / seconds / 1e12 << " TFLOP/s";
+  row.detail = detail.str();
+  return row;
+}
+
 // Rows of 8192 values. `matrices`: how many times the bytes of one matrix must move.
 Row rows(Bench& bench, const std::string& arguments, const std::string& statements, double matrices) {
   const std::uint64_t n = bench.size(8192, 64);
@@ -221,7 +247,15 @@ std::vector<Case> cases() {
       {"cross entropy gradient, of a copy", cross_entropy_backward},
       {"bf16 product 8192 cubed, of cublasLt", [](Bench& bench) { return bf16_product(bench, 95); }},
       {"bf16 product 8192 cubed by yoke's kernels, of cublasLt",
-       [](Bench& bench) { return bf16_product(bench, 50); }, true},
+       [](Bench& bench) { return bf16_product(bench, 50); }, "vendor=off"},
+      {"bf16 convolution 64 x 28 x 28 x 256", [](Bench& bench) { return bf16_convolution(bench, false); },
+       "vendor_convolution=off"},
+      {"bf16 convolution 64 x 28 x 28 x 256 by cuDNN or MIOpen",
+       [](Bench& bench) { return bf16_convolution(bench, false); }, "vendor_convolution=on"},
+      {"bf16 convolution, gradient of the filters",
+       [](Bench& bench) { return bf16_convolution(bench, true); }, "vendor_convolution=off"},
+      {"bf16 convolution, gradient of the filters by cuDNN or MIOpen",
+       [](Bench& bench) { return bf16_convolution(bench, true); }, "vendor_convolution=on"},
   };
 }
 

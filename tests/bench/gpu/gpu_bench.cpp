@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -199,14 +200,14 @@ void print(const Row& row) {
   std::fflush(stdout);
 }
 
-// The device, or a second handle of it that uses no library of the vendor.
-std::shared_ptr<Device> open_device(Backend& backend, std::vector<std::string> options, bool without_vendor) {
+// A handle of the device, with one more option if the backend has it.
+std::shared_ptr<Device> open_device(Backend& backend, std::vector<std::string> options,
+                                    const std::string& more) {
+  const std::string name = more.substr(0, more.find('='));
   const std::vector<OptionSpec> specs = backend.option_specs();
-  const bool has_option =
-      std::any_of(specs.begin(), specs.end(), [](const OptionSpec& spec) { return spec.name == "vendor"; });
-  if (without_vendor && has_option) {
-    std::erase_if(options, [](const std::string& option) { return option.starts_with("vendor="); });
-    options.emplace_back("vendor=off");
+  if (std::any_of(specs.begin(), specs.end(), [&](const OptionSpec& spec) { return spec.name == name; })) {
+    std::erase_if(options, [&](const std::string& option) { return option.starts_with(name + "="); });
+    options.push_back(more);
   }
   return backend.open_device(0, backend.parse_options(options));
 }
@@ -236,8 +237,8 @@ int run(int argc, char** argv) {
   }
   const bool small = given.count("small") != 0;
   const auto texts = given["option"].as<std::vector<std::string>>();
-  Bench bench(open_device(*backend, texts, false), small);
-  Bench own_kernels(open_device(*backend, texts, true), small);
+  Bench bench(open_device(*backend, texts, ""), small);
+  std::map<std::string, Bench> others;  // by option
   nlohmann::json rows = nlohmann::json::array();
   bool all_met = true;
   for (const Case& one : cases()) {
@@ -246,7 +247,10 @@ int run(int argc, char** argv) {
     }
     Row row;
     try {
-      row = one.run(one.without_vendor ? own_kernels : bench);
+      const auto open = [&](const std::string& option) -> Bench& {
+        return others.try_emplace(option, open_device(*backend, texts, option), small).first->second;
+      };
+      row = one.run(one.option.empty() ? bench : open(one.option));
     } catch (const std::exception& error) {
       row.missing = error.what();
     }

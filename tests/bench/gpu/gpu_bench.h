@@ -82,7 +82,7 @@ double cublas_seconds(const Bench& bench, std::uint64_t n);
 struct Case {
   std::string name;
   std::function<Row(Bench&)> run;
-  bool without_vendor = false;  // on a handle of the device that uses no library of the vendor
+  std::string option = {};  // of the handle of the device, if the backend has this option: "vendor=off"
 };
 std::vector<Case> cases();
 

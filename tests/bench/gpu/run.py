@@ -274,7 +274,8 @@ def timings(steps, bench, backend):
             steps.add(row["name"], None, row["missing"])
         else:
             sign = ">=" if row.get("at_least") else "<="
-            steps.add(row["name"], row.get("met"), f"{row['value']:.3g} {row['unit']} (bar {sign} {row.get('bar')}) {row['detail']}")
+            bar = f" (bar {sign} {row['bar']})" if "bar" in row else ""
+            steps.add(row["name"], row.get("met", True), f"{row['value']:.3g} {row['unit']}{bar} {row['detail']}")
     return report
 
 
