@@ -103,14 +103,17 @@ void check_convolution(const char* name, const DnnCall& call) {
 
 // The sums are f32, in the order of the elements of y and then of w.
 void run_convolution(const DnnCall& call) {
-  const auto& [kind, x, w, y, convolution, addresses, accumulates, workspace] = call;
+  const DnnTensor& x = call.x;
+  const DnnTensor& w = call.w;
+  const DnnTensor& y = call.y;
+  const DnnConvolution& convolution = call.convolution;
   const DnnTensor& result = result_of(call);
-  std::vector<float> own(workspace == 0 ? element_count(result) : 0);
-  auto* sums = workspace == 0 ? own.data() : reinterpret_cast<float*>(pointer(workspace));
+  std::vector<float> own(call.workspace == 0 ? element_count(result) : 0);
+  auto* sums = call.workspace == 0 ? own.data() : reinterpret_cast<float*>(pointer(call.workspace));
   std::fill_n(sums, element_count(result), 0.0F);
   const bool rounds = !kHip && x.type == kF32 && convolution.math == 0;
   const auto read = [&](const DnnTensor& tensor, std::size_t which, const Place& at) {
-    const float value = load(pointer(addresses[which]), offset_of(tensor, at), tensor.type);
+    const float value = load(pointer(call.addresses[which]), offset_of(tensor, at), tensor.type);
     return rounds ? to_tf32(value) : value;
   };
   const int outs = w.dims[0] / convolution.groups;
@@ -128,20 +131,20 @@ void run_convolution(const DnnCall& call) {
           return;
         }
       }
-      if (kind == DnnKind::kForward) {
+      if (call.kind == DnnKind::kForward) {
         sums[number_of(y, y_at)] += read(x, 0, x_at) * read(w, 1, w_at);
-      } else if (kind == DnnKind::kInput) {
+      } else if (call.kind == DnnKind::kInput) {
         sums[number_of(x, x_at)] += read(y, 2, y_at) * read(w, 1, w_at);
       } else {
         sums[number_of(w, w_at)] += read(x, 0, x_at) * read(y, 2, y_at);
       }
     });
   });
-  const std::size_t which = kind == DnnKind::kForward ? 2 : kind == DnnKind::kInput ? 0 : 1;
-  char* memory = pointer(addresses[which]);
+  const std::size_t which = call.kind == DnnKind::kForward ? 2 : call.kind == DnnKind::kInput ? 0 : 1;
+  char* memory = pointer(call.addresses[which]);
   for_each(result, [&](const Place& at) {
     const std::uint64_t offset = offset_of(result, at);
-    const float old = accumulates ? load(memory, offset, result.type) : 0.0F;
+    const float old = call.accumulates ? load(memory, offset, result.type) : 0.0F;
     store(memory, offset, result.type, old + sums[number_of(result, at)]);
   });
 }

@@ -193,11 +193,11 @@ TEST_P(ProductTest, KernelsComputeProductsWithoutTheLibrary) {
       {"version is 0.9", {{"FAKE_GPU_BLAS", GetParam() ? "900" : "9000"}}},
       {"Create failed with status 1", {{"FAKE_GPU_FAIL", "blas_create:1:1"}}}};
   for (const auto& [sign, variables] : cases) {
-    expect_ok([&]() -> std::string {
-      const std::string fault = fault_of(conditions(variables), kProducts[0], "");
+    expect_ok([&, s = sign, v = variables]() -> std::string {
+      const std::string fault = fault_of(conditions(v), kProducts[0], "");
       const bool is_logged =
-          the_log.find("products.skip") != std::string::npos && the_log.find(sign) != std::string::npos;
-      return fault + (is_logged ? "" : "the log lacks '" + sign + "': " + the_log);
+          the_log.find("products.skip") != std::string::npos && the_log.find(s) != std::string::npos;
+      return fault + (is_logged ? "" : "the log lacks '" + s + "': " + the_log);
     });
   }
   expect_ok([&]() -> std::string {
