@@ -66,7 +66,7 @@ std::size_t plan_library_convolution(Builder& builder, std::span<const std::size
     launch.slots.push_back(builder.scratch(*workspace));
   }
   launch.remark = std::string("by ") + library->name() + ": " + convolution_text(made);
-  launch.convolution = std::move(made);
+  launch.convolution = made;
   builder.launch(std::move(launch));
   return result.statement_count;
 }

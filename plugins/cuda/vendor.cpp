@@ -8,6 +8,7 @@
 
 namespace yoke::cuda {
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const gpu::VendorFacts& Vendor::facts() const {
   static const gpu::VendorFacts facts = {
       .name = "cuda",

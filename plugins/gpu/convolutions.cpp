@@ -10,10 +10,30 @@
 #include "context.h"
 
 namespace yoke::gpu {
-namespace {
 
 using codegen::LibraryConvolution;
 using codegen::Volume;
+
+// A convolution with its algorithm.
+class PlannedConvolution final : public PlannedCall {
+ public:
+  explicit PlannedConvolution(Convolutions& owner)
+      : PlannedCall(owner),
+        convolutions(owner),
+        object(owner.dnn().convolution_destroy),
+        volumes{LibraryObject(owner.dnn().tensor_destroy), LibraryObject(owner.dnn().filters_destroy),
+                LibraryObject(owner.dnn().tensor_destroy)} {}
+  std::unique_ptr<LinkedCall> link(const codegen::Launch& launch, std::span<const Address> addresses,
+                                   void* handle) const override;
+
+  const Convolutions& convolutions;
+  LibraryObject object;
+  std::array<LibraryObject, 3> volumes;   // x, w, y
+  std::array<std::size_t, 3> order = {};  // of the volumes in a call
+  DnnCall call;                           // without handle and addresses
+};
+
+namespace {
 
 constexpr std::uint64_t kLargestWorkspace = std::uint64_t{256} << 20U;
 
@@ -37,25 +57,6 @@ std::string text_of(const LibraryConvolution& convolution, bool tf32) {
   return text + (convolution.accumulates ? " accumulates" : "") + (tf32 ? " tf32" : "");
 }
 
-// A convolution with its algorithm.
-class PlannedConvolution final : public PlannedCall {
- public:
-  explicit PlannedConvolution(Convolutions& owner)
-      : PlannedCall(owner),
-        convolutions(owner),
-        object(owner.dnn().convolution_destroy),
-        volumes{LibraryObject(owner.dnn().tensor_destroy), LibraryObject(owner.dnn().filters_destroy),
-                LibraryObject(owner.dnn().tensor_destroy)} {}
-  std::unique_ptr<LinkedCall> link(const codegen::Launch& launch, std::span<const Address> addresses,
-                                   void* handle) const override;
-
-  const Convolutions& convolutions;
-  LibraryObject object;
-  std::array<LibraryObject, 3> volumes;   // x, w, y
-  std::array<std::size_t, 3> order = {};  // of the volumes in a call
-  DnnCall call;                           // without handle and addresses
-};
-
 // A convolution that is bound to memory.
 class LinkedConvolution final : public LinkedCall {
  public:
@@ -75,6 +76,15 @@ class LinkedConvolution final : public LinkedCall {
   DnnCall call_;
 };
 
+int set_tensor(const Dnn& dnn, void* tensor, int type, const Volume& volume) {
+  const auto dim = [&](std::size_t i) { return static_cast<int>(volume.dims[i]); };
+  const auto stride = [&](std::size_t i) { return static_cast<int>(volume.strides[i]); };
+  return dnn.tensor_set(tensor, type, dim(0), dim(1), dim(2), dim(3), stride(0), stride(1), stride(2),
+                        stride(3));
+}
+
+}  // namespace
+
 std::unique_ptr<LinkedCall> PlannedConvolution::link(const codegen::Launch& launch,
                                                      std::span<const Address> addresses, void* handle) const {
   DnnCall linked = call;
@@ -86,15 +96,6 @@ std::unique_ptr<LinkedCall> PlannedConvolution::link(const codegen::Launch& laun
   linked.workspace = workspace_byte_count != 0 ? addresses.back() : Address{0};
   return std::make_unique<LinkedConvolution>(*this, linked);
 }
-
-int set_tensor(const Dnn& dnn, void* tensor, int type, const Volume& volume) {
-  const auto dim = [&](std::size_t i) { return static_cast<int>(volume.dims[i]); };
-  const auto stride = [&](std::size_t i) { return static_cast<int>(volume.strides[i]); };
-  return dnn.tensor_set(tensor, type, dim(0), dim(1), dim(2), dim(3), stride(0), stride(1), stride(2),
-                        stride(3));
-}
-
-}  // namespace
 
 Convolutions::Convolutions(Context& context)
     : DeviceLibrary(context, context.vendor().facts().dnn.library, "convolution", "vendor_convolution") {}
@@ -113,81 +114,91 @@ int Convolutions::version(void*, int& version) {
   return vendor().dnn_version(*dnn_, version);
 }
 
-DeviceLibrary::Planned Convolutions::plan(const LibraryConvolution& convolution,
-                                          const LibraryOptions& options) {
-  const bool tf32 = options.tf32 && convolution.type == program::Type::kF32;
-  return DeviceLibrary::plan(text_of(convolution, tf32), [&] { return make(convolution, tf32); });
+bool Convolutions::is_supported(const char* name, int code) const {
+  if (code != 0 && !vendor().is_unsupported(code)) {
+    check(name, code);
+  }
+  return code == 0;
 }
 
-// Returns null if the library supports the convolution with no algorithm.
-std::shared_ptr<PlannedCall> Convolutions::make(const LibraryConvolution& convolution, bool tf32) {
-  if (convolution.accumulates && !facts().may_accumulate) {
-    return nullptr;
-  }
+// Makes the library's objects. Returns false if it does not support the convolution.
+bool Convolutions::describe(const LibraryConvolution& convolution, bool tf32,
+                            PlannedConvolution& planned) const {
   const Dnn& dnn = *dnn_;
-  auto made = std::make_shared<PlannedConvolution>(*this);
-  const auto is_done = [&](const char* name, int code) {
-    if (code != 0 && !vendor().is_unsupported(code)) {
-      check(name, code);
-    }
-    return code == 0;
-  };
   const int type = convolution.type == program::Type::kF32   ? facts().f32
                    : convolution.type == program::Type::kF16 ? facts().f16
                                                              : facts().bf16;
-  const Current current = context().enter();
   for (std::size_t i = 0; i < 3; ++i) {
     const Volume& volume = convolution.volumes[i];
     const bool is_filters = i == 1;
-    void*& object = made->volumes[i].handle;
+    void*& object = planned.volumes[i].handle;
     const auto& create = is_filters ? dnn.filters_create : dnn.tensor_create;
     check(create.name, create(&object));
-    if (!is_done("describing a tensor", is_filters ? vendor().set_filters(dnn, object, type, volume)
-                                                   : set_tensor(dnn, object, type, volume))) {
-      return nullptr;
+    if (!is_supported("describing a tensor", is_filters ? vendor().set_filters(dnn, object, type, volume)
+                                                        : set_tensor(dnn, object, type, volume))) {
+      return false;
     }
   }
-  check(dnn.convolution_create.name, dnn.convolution_create(&made->object.handle));
-  if (!is_done("describing a convolution",
-               vendor().set_convolution(dnn, made->object.handle, convolution, tf32)) ||
-      !is_done(dnn.convolution_groups.name,
-               dnn.convolution_groups(made->object.handle, static_cast<int>(convolution.groups)))) {
-    return nullptr;
+  void*& object = planned.object.handle;
+  check(dnn.convolution_create.name, dnn.convolution_create(&object));
+  if (!is_supported("describing a convolution", vendor().set_convolution(dnn, object, convolution, tf32)) ||
+      !is_supported(dnn.convolution_groups.name,
+                    dnn.convolution_groups(object, static_cast<int>(convolution.groups)))) {
+    return false;
   }
   constexpr std::array<std::size_t, 3> kOrders[] = {{0, 1, 2}, {1, 2, 0}, {0, 2, 1}};
-  made->order = kOrders[static_cast<std::size_t>(convolution.kind)];
+  planned.order = kOrders[static_cast<std::size_t>(convolution.kind)];
   if (facts().takes_gradient_first) {
-    std::swap(made->order[0], made->order[1]);
+    std::swap(planned.order[0], planned.order[1]);
   }
-  DnnCall& call = made->call;
-  call.kind = convolution.kind;
-  call.convolution = made->object.handle;
-  call.accumulates = convolution.accumulates;
+  planned.call.kind = convolution.kind;
+  planned.call.convolution = object;
+  planned.call.accumulates = convolution.accumulates;
   for (std::size_t i = 0; i < 3; ++i) {
-    call.tensors[i] = made->volumes[made->order[i]].handle;
+    planned.call.tensors[i] = planned.volumes[planned.order[i]].handle;
   }
+  return true;
+}
+
+// Returns false if no algorithm fits.
+bool Convolutions::find_algorithm(PlannedConvolution& planned) {
+  const Dnn& dnn = *dnn_;
+  DnnCall& call = planned.call;
   const Handle handle = take_handle();
   call.handle = handle.get();
   std::array<std::uint64_t, kDnnResults* kDnnResultWords> results = {};
   std::size_t count = 0;
   const auto& find = of_kind(call.kind, dnn.forward_find, dnn.input_find, dnn.filter_find);
-  if (!is_done(find.name, find(call.handle, call.tensors[0], call.tensors[1], call.convolution,
-                               call.tensors[2], kDnnResults, &count, results.data()))) {
-    return nullptr;
+  if (!is_supported(find.name, find(call.handle, call.tensors[0], call.tensors[1], call.convolution,
+                                    call.tensors[2], kDnnResults, &count, results.data()))) {
+    return false;
   }
   const auto& size = of_kind(call.kind, dnn.forward_workspace, dnn.input_workspace, dnn.filter_workspace);
   for (const std::uint64_t algorithm : vendor().algorithms(call.kind, results.data(), count)) {
     call.algorithm = algorithm;
-    if (is_done(size.name, size(call.handle, call.tensors[0], call.tensors[1], call.convolution,
-                                call.tensors[2], algorithm, &call.workspace_bytes)) &&
+    if (is_supported(size.name, size(call.handle, call.tensors[0], call.tensors[1], call.convolution,
+                                     call.tensors[2], algorithm, &call.workspace_bytes)) &&
         call.workspace_bytes <= kLargestWorkspace &&
-        is_done("preparing a convolution", vendor().prepare(dnn, call))) {
-      made->workspace_byte_count = call.workspace_bytes;
-      made->identity = " algorithm " + std::to_string(algorithm);
-      return made;
+        is_supported("preparing a convolution", vendor().prepare(dnn, call))) {
+      planned.workspace_byte_count = call.workspace_bytes;
+      planned.identity = " algorithm " + std::to_string(algorithm);
+      return true;
     }
   }
-  return nullptr;
+  return false;
+}
+
+DeviceLibrary::Planned Convolutions::plan(const LibraryConvolution& convolution,
+                                          const LibraryOptions& options) {
+  const bool tf32 = options.tf32 && convolution.type == program::Type::kF32;
+  return DeviceLibrary::plan(text_of(convolution, tf32), [&]() -> std::shared_ptr<PlannedCall> {
+    if (convolution.accumulates && !facts().may_accumulate) {
+      return nullptr;
+    }
+    auto made = std::make_shared<PlannedConvolution>(*this);
+    const Current current = context().enter();
+    return describe(convolution, tf32, *made) && find_algorithm(*made) ? made : nullptr;
+  });
 }
 
 std::optional<std::uint64_t> ConvolutionChooser::workspace_for(const LibraryConvolution& convolution) {

@@ -11,6 +11,8 @@
 
 namespace yoke::gpu {
 
+class PlannedConvolution;
+
 // Thread-safe.
 class Convolutions final : public DeviceLibrary {
  public:
@@ -23,7 +25,9 @@ class Convolutions final : public DeviceLibrary {
  private:
   Opened open() override;
   int version(void* handle, int& version) override;
-  std::shared_ptr<PlannedCall> make(const codegen::LibraryConvolution& convolution, bool tf32);
+  bool is_supported(const char* name, int code) const;  // throws if it failed
+  bool describe(const codegen::LibraryConvolution& convolution, bool tf32, PlannedConvolution& planned) const;
+  bool find_algorithm(PlannedConvolution& planned);
 
   const Dnn* dnn_ = nullptr;
 };

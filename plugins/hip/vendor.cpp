@@ -30,6 +30,7 @@ void call_host(void*, int, void* user) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-function-size): a table
 const gpu::VendorFacts& Vendor::facts() const {
   static const gpu::VendorFacts facts = {
       .name = "hip",

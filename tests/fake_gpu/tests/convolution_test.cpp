@@ -54,6 +54,7 @@ std::string number(int value) {
 }
 
 // The program of one of the three, with this type and assignment.
+// NOLINTNEXTLINE(readability-function-size): the parts of one text
 std::string body_of(const Shape& shape, Kind kind, const std::string& type, const std::string& assign) {
   const auto image = [&](const std::string& n, const std::string& g, const std::string& c,
                          const std::string& h, const std::string& w) {
