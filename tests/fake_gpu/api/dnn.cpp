@@ -81,18 +81,6 @@ bool has_workspace(const char* name, DnnKind kind, std::uint64_t algorithm) {
   return algorithm == kWithWorkspace;
 }
 
-std::uint64_t number_of(const DnnCall& call, std::uint64_t algorithm) {
-  std::uint64_t hash = algorithm * 4 + static_cast<std::uint64_t>(call.kind);
-  for (const DnnTensor* tensor : {&call.x, &call.w, &call.y}) {
-    for (const std::array<int, 4>& numbers : {tensor->dims, tensor->strides}) {
-      for (const int number : numbers) {
-        hash = (hash ^ static_cast<unsigned>(number)) * 0x100000001b3U;
-      }
-    }
-  }
-  return hash;
-}
-
 // What the search returns: the fastest ones must not be used.
 void put_results(const DnnCall& call, std::size_t wanted, std::size_t* found, void* results) {
 #ifdef FAKE_GPU_HIP

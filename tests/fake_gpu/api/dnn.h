@@ -60,6 +60,8 @@ const DnnTensor& result_of(const DnnCall& call);
 std::uint64_t extent_of(const DnnTensor& tensor);
 // The size of the workspace if the sums are there.
 std::uint64_t workspace_of(const DnnCall& call);
+// A number for the shapes and the algorithm.
+std::uint64_t number_of(const DnnCall& call, std::uint64_t algorithm);
 void run_convolution(const DnnCall& call);
 
 [[noreturn]] void refuse_dnn(const char* name, const std::string& reason);

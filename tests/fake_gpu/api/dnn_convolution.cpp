@@ -69,6 +69,18 @@ std::uint64_t workspace_of(const DnnCall& call) {
   return element_count(result_of(call)) * sizeof(float);
 }
 
+std::uint64_t number_of(const DnnCall& call, std::uint64_t algorithm) {
+  std::uint64_t hash = algorithm * 4 + static_cast<std::uint64_t>(call.kind);
+  for (const DnnTensor* tensor : {&call.x, &call.w, &call.y}) {
+    for (const std::array<int, 4>& numbers : {tensor->dims, tensor->strides}) {
+      for (const int number : numbers) {
+        hash = (hash ^ static_cast<unsigned>(number)) * 0x100000001b3U;
+      }
+    }
+  }
+  return hash;
+}
+
 void check_convolution(const char* name, const DnnCall& call) {
   const auto& [kind, x, w, y, convolution, addresses, accumulates, workspace] = call;
   for (const DnnTensor* tensor : {&x, &w, &y}) {
