@@ -34,7 +34,7 @@ std::string idle_text(const TrainOptions& options, std::int64_t shards) {
          (parts == shards ? "fewer shards" : "a smaller " + std::string(option));
 }
 
-// The given options that have no effect with one shard; empty if there are none.
+// Names the given options that have no effect with one shard; empty: every option has an effect.
 std::string unused_text(const TrainOptions& options, std::int64_t shards) {
   if (shards != 1) {
     return {};
@@ -49,7 +49,7 @@ std::string unused_text(const TrainOptions& options, std::int64_t shards) {
   for (const auto& [name, is_given] : merging) {
     names += is_given ? (names.empty() ? "" : ", ") + std::string(name) : "";
   }
-  return names.empty() ? names : "with one shard, nothing is merged; without effect: " + names;
+  return names.empty() ? names : "one shard has nothing to merge, so this has no effect: " + names;
 }
 
 }  // namespace

@@ -164,17 +164,17 @@ TEST(YokeTrainStop, IdlePartsOfABatchAreMentionedOnce) {
   EXPECT_EQ(warning("6", {"--shards", "2", "--accumulate", "3"}), "");
 }
 
-TEST(YokeTrainStop, OptionsForMergingAreMentionedIfThereIsOneShard) {
+TEST(YokeTrainStop, OneShardWarnsOfMergeOptions) {
   const auto warning = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"train", "--steps", "2"});
     return run(words).err;
   };
   EXPECT_EQ(warning({"--shards", "1", "--wire", "bf16", "--overlap", "on"}),
-            "yoke: warning: with one shard, nothing is merged; without effect: --overlap, --wire\n");
+            "yoke: warning: one shard has nothing to merge, so this has no effect: --overlap, --wire\n");
   EXPECT_EQ(warning({"--row-weights", "3"}),
-            "yoke: warning: with one shard, nothing is merged; without effect: --row-weights\n");
+            "yoke: warning: one shard has nothing to merge, so this has no effect: --row-weights\n");
   EXPECT_EQ(warning({"--shards", "1", "--merge", "ring", "--placement", "sharded"}),
-            "yoke: warning: with one shard, nothing is merged; without effect: --merge, --placement\n");
+            "yoke: warning: one shard has nothing to merge, so this has no effect: --merge, --placement\n");
   EXPECT_EQ(warning({"--shards", "1", "--merge", "tree", "--reproducible", "4"}), "");
   EXPECT_EQ(warning({"--shards", "2", "--wire", "bf16", "--merge", "ring"}), "");
 }
