@@ -107,7 +107,7 @@ TEST_F(TableTest, LabelsAreNumbersOrTexts) {
                                          "t.csv, line 3, column 'y': 'NA' is not a finite number, "
                                          "but the label of line 2 is; correct one of them"));
   EXPECT_THAT(csv_error("x,y\n1,inf\n3,4\n"), is_error(kInvalid, "line 2, column 'y': 'inf'"));
-  // Also labels, which must not become names of classes then.
+  // Labels, too: they must not become names of classes.
   EXPECT_THAT(csv_error("x,y\n1,2\n3,-1e39\n"),
               is_error(kInvalid, "line 3, column 'y': '-1e39' is too large for the 32-bit numbers"));
   EXPECT_THAT(csv_error("x,y\n1e300,2\n3,4\n"),

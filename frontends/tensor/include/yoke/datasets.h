@@ -65,7 +65,8 @@ struct TableOptions {
 // second line has a number. `label` is the name or number of a column; empty: the last one. Of the columns that are
 // read, only this one may have texts. A label must not be empty, and labels must not mix numbers and texts.
 // Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
-// is not valid; kInvalidArgument for an unknown column, a field that is not a number within the range of f32, and a file without rows.
+// is not valid; kInvalidArgument for an unknown column, a field that is not a number within the range of f32, and a
+// file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},
                LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
 // The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored.

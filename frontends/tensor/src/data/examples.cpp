@@ -20,8 +20,8 @@ std::uint64_t test_count(std::uint64_t row_count, double test_share, const char*
                                                  "; training and testing need at least 2 rows");
   }
   if (!(test_share > 0 && test_share < 1)) {
-    throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": a test share of " +
-                                                 std::to_string(test_share) + "; give one between 0 and 1");
+    throw Error(ErrorCode::kInvalidArgument, std::string(what) + ": the test share is " +
+                                                 std::to_string(test_share) + "; it must be between 0 and 1");
   }
   const auto train =
       static_cast<std::uint64_t>(std::llround((1 - test_share) * static_cast<double>(row_count)));
