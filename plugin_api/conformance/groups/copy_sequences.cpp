@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/copy_sequences.cpp: fills and copies one after the other that differ in little.
+// plugin_api/conformance/groups/copy_sequences.cpp: sequences of fills and copies that differ slightly.
 #include <algorithm>
 #include <iterator>
 
@@ -18,7 +18,7 @@ Bytes two_valued(std::uint32_t size, std::uint64_t number, std::byte low, std::b
   return pattern;
 }
 
-// Sizes and patterns in an order in which each fill differs from the one before it in one byte, or in its size only.
+// Sizes and patterns, ordered so that each fill differs from the one before it only in one byte or in its size.
 std::vector<Bytes> similar_patterns(Random& random) {
   std::vector<Bytes> all;
   const std::byte fresh = random.bytes(1)[0] | std::byte{1};
@@ -29,7 +29,7 @@ std::vector<Bytes> similar_patterns(Random& random) {
       }
     }
   }
-  // A pattern, its parts, and it once more.
+  // A pattern, its parts, and the pattern again.
   const Bytes whole = random.bytes(8);
   for (const std::uint32_t size : {8U, 4U, 8U, 2U, 8U, 1U, 8U, 4U, 2U, 4U, 1U, 2U}) {
     all.emplace_back(whole.begin(), whole.begin() + size);
@@ -43,7 +43,7 @@ void model_fill(Bytes& bytes, std::uint64_t offset, std::uint64_t byte_count, co
   }
 }
 
-// Each fill is checked alone.
+// Checks each fill before the next one.
 void fill_sequences(Kit& kit) {
   kit.plugin().need<&yoke_backend_api::fill>();
   Random random = kit.random();
@@ -76,7 +76,7 @@ void fill_sequences(Kit& kit) {
   }
 }
 
-// All fills are queued on streams, one after the other, and checked together.
+// Queues all fills on streams, then checks them together.
 void queued_fills(Kit& kit) {
   kit.plugin().need<&yoke_backend_api::fill>();
   kit.plugin().table<yoke_stream_api>();
@@ -100,7 +100,7 @@ void queued_fills(Kit& kit) {
   }
 }
 
-// Copies between the same buffers that differ in one offset, in the size or in the direction, each checked alone.
+// Copies between the same buffers that differ in one offset, the size or the direction. Checks each before the next.
 void copy_sequences(Kit& kit) {
   const Plugin& plugin = kit.plugin();
   Random random = kit.random();
@@ -129,7 +129,7 @@ void copy_sequences(Kit& kit) {
     const std::uint64_t draw = random.below(3);
     if (draw == 0 && plugin.has<&yoke_backend_api::device_to_device>()) {
       if (source == target && from < to + byte_count && to < from + byte_count) {
-        continue;  // overlapping ranges are another test's
+        continue;  // another test covers overlapping ranges
       }
       expect_ok(plugin.device_to_device(raw, there.buffer.get(), to, here.buffer.get(), from, byte_count));
       const Bytes moved(here.bytes.begin() + at(from), here.bytes.begin() + at(from + byte_count));
@@ -158,19 +158,18 @@ void copy_sequences(Kit& kit) {
 }  // namespace
 
 std::vector<Test> copy_sequence_tests() {
-  return {
-      {"fill-sequences",
-       "fills are right after fills whose patterns differ in one byte, in one half or in their size",
-       {16},
-       fill_sequences},
-      {"queued-fills",
-       "queued fills are right beside fills whose patterns differ in one byte, in one half or in their size",
-       {16, 18},
-       queued_fills},
-      {"sequences",
-       "copies are right after copies that differ in one offset, the size, a buffer or the direction",
-       {16, 17},
-       copy_sequences}};
+  return {{"fill-sequences",
+           "a fill is right after fills whose patterns differ in one byte, one half or the size",
+           {16},
+           fill_sequences},
+          {"queued-fills",
+           "queued fills are right among fills whose patterns differ in one byte, one half or the size",
+           {16, 18},
+           queued_fills},
+          {"sequences",
+           "a copy is right after copies that differ in one offset, the size, a buffer or the direction",
+           {16, 17},
+           copy_sequences}};
 }
 
 }  // namespace yoke::conformance

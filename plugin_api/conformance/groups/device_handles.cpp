@@ -145,7 +145,7 @@ std::unique_ptr<Device> handle_with(Kit& kit, const yoke_option& option) {
   return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector<yoke_option>{option});
 }
 
-// In ascending order: small ones, and those around every power of two of 64 bits.
+// Limits in ascending order: small ones, and values around large powers of two.
 std::vector<std::int64_t> limit_values() {
   std::vector<std::int64_t> values = {1, 255, 100'001, 3'145'735, 4'294'967'301, 1'234'567'890'123};
   for (unsigned bit = 12; bit < 63; bit += bit < 30 ? 4 : 1) {
@@ -184,8 +184,8 @@ void limits(Kit& kit) {
       const std::uint64_t limit = device->memory().limit_bytes;
       check(limit != 0 && limit <= static_cast<std::uint64_t>(value), "limit_bytes is ", limit, " with '",
             spec.name, "' = ", value);
-      check(limit >= last, "limit_bytes is ", limit, " with '", spec.name, "' = ", value,
-            ", and more with a smaller value: ", last);
+      check(limit >= last, "limit_bytes is ", limit, " with '", spec.name, "' = ", value, ", but was ", last,
+            " with a smaller value");
       last = limit;
       if (limit >= 2 * kRoom) {
         const Buffer fits(*device, kRoom);
@@ -258,7 +258,7 @@ std::vector<Test> device_handles_tests() {
        handles_count},
       {"handles-options", "the memory limit of one handle does not apply to another", {53}, handles_options},
       {"limits",
-       "an option that limits memory does so to the byte, for small values and around every power of two",
+       "an option that limits memory is exact to the byte, for small values and around every power of two",
        {26, 28},
        limits},
       {"handles-fail", "device_abort and DEVICE_LOST affect one handle only", {19, 53}, handles_fail},

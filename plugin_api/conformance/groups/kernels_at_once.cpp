@@ -24,8 +24,8 @@ constexpr LargeForm kLargeForms[] = {
     {"arg x : f32[131072] in\n arg y : f32[131072] out\n", "y[i] = x[i] + 1\n", kElements},
     {"arg x : f32[512, 256] in\n arg y : f32[512] out\n", "y[i] = sum[j] x[i, j]\n", 512},
     {"arg x : f32[131072] in\n arg y : f32[] out\n", "y[] = max[i] x[i]\n", 1},
-    {"arg x : f32[1024, 128] in\n arg y : f32[128, 128] out\n",
-     "y[i, j] = sum[k:50] x[i + 7, k] * x[k, j]\n", 128 * 128}};
+    {"arg x : f32[1024, 128] in\n arg y : f32[128, 128] out\n", "y[i, j] = sum[k:50] x[i + 7, k] * x[k, j]\n",
+     128 * 128}};
 
 float element(std::uint64_t i) {
   return static_cast<float>(i * 7 % 11) - 5;
@@ -138,7 +138,7 @@ class LargeKernels {
   std::deque<Run> runs_;
 };
 
-// More kernels than a pool of threads has, each on its own stream. They become ready at the same time.
+// More kernels than a pool has threads, each on its own stream. They become ready at the same time.
 void many_kernels(Kit& kit) {
   constexpr std::size_t kStreams = 72;
   Device& device = kit.device();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/memory_classes.cpp: memory of every kind and size that is freed and created again, and
-// memory after calls that were refused.
+// plugin_api/conformance/groups/memory_classes.cpp: frees and recreates memory of every kind and size, and creates
+// memory after refused calls.
 #include <algorithm>
 #include <cstring>
 #include <iterator>
@@ -19,7 +19,7 @@ constexpr const char* name_of(MemoryClass kind) {
   return kind == MemoryClass::kDevice ? "device" : kind == MemoryClass::kUnified ? "unified" : "pinned";
 }
 
-// Memory that a test has filled, with the range of its addresses if it has any.
+// Memory that a test has filled, with its range of addresses if the backend reports one.
 class Block {
  public:
   Block(Device& device, Random& random, MemoryClass kind, std::uint64_t byte_count)
@@ -42,7 +42,7 @@ class Block {
     const Bytes now =
         pinned_ != nullptr ? Bytes(pinned_->bytes.begin(), pinned_->bytes.end()) : buffer_.contents();
     check(now == contents_, contents_.size(), " bytes of ", name_of(kind_),
-          " memory have changed while other memory was created and freed");
+          " memory changed while the test created and freed other memory");
   }
 
  private:
@@ -183,7 +183,7 @@ class Refusals {
   yoke_memory_info limit_;
 };
 
-// What could be created before a call was refused can be created after it.
+// A refused call does not reduce what the device can create.
 void after_refusals(Kit& kit) {
   constexpr std::uint64_t kMiB = std::uint64_t{1} << 20U;
   Device& device = kit.device();
@@ -220,23 +220,21 @@ void after_refusals(Kit& kit) {
     check_equal(now.limit_bytes, before.limit_bytes, "limit_bytes after ", what, " was refused 40 times");
     check_equal(kit.plugin().live_counts().buffers, alive, "the number of live buffers after ", what,
                 " was refused");
-    check(can_create(large), "the device has no memory for ", large, " bytes after ", what,
-          " was refused 40 times, although it had before");
+    check(can_create(large), "creating ", large, " bytes fails after ", what,
+          " was refused 40 times, but succeeded before");
   }
 }
 
 }  // namespace
 
 std::vector<Test> memory_class_tests() {
-  return {{"classes",
-           "memory of every kind and size keeps its contents while memory of other kinds and sizes comes and "
-           "goes",
-           {26, 42, 52},
-           classes},
-          {"after-refusals",
-           "calls that are refused do not change what can be created afterwards",
-           {10, 26},
-           after_refusals}};
+  return {
+      {"classes",
+       "memory of every kind and size keeps its contents while memory of other kinds and sizes is created "
+       "and freed",
+       {26, 42, 52},
+       classes},
+      {"after-refusals", "refused calls do not reduce what the device can create", {10, 26}, after_refusals}};
 }
 
 }  // namespace yoke::conformance

@@ -23,7 +23,7 @@ void run_family(Kit& kit) {
     unsupported("the device lacks the types of this test");
   }
   const std::uint64_t count = std::min<std::uint64_t>(cases.size(), share_of_programs(kit, one_in, least));
-  // Another part of the family with each seed, and programs of every kind in each part.
+  // Each seed runs another part of the family; each part has programs of every kind.
   std::uint64_t step = cases.size() / 3 + 1;
   while (std::gcd(step, cases.size()) != 1) {
     ++step;
@@ -45,36 +45,35 @@ std::vector<Test> statement_tests() {
   return {
       family_test<literal_programs, 14, 2>(
           {"literals",
-           "every border of every type is right as a literal: as an operand, a branch, an `else` value, a "
-           "whole value, and with every assignment",
+           "literals at every border of every type are right as operands, branches, `else` values and whole "
+           "values, with every assignment",
            {25, 26}}),
       family_test<access_programs, 12, 3>(
           {"accesses",
            "every operation is right with operands and targets that are contiguous, strided, reversed, "
-           "transposed, broadcast, shifted, gathered, literals, loops or symbols",
+           "transposed, broadcast, shifted or gathered, and with literals, loops and symbols as operands",
            {25, 26}}),
       family_test<rewrite_programs, 16, 5>({"rewrites",
                                             "statements that read, copy and overwrite each other's tensors, "
-                                            "whole or in part, have the results "
-                                            "of their order",
+                                            "whole or in part, take effect in order",
                                             {25, 26}}),
-      family_test<place_programs, 30, 5>(
-          {"places",
-           "reductions find one element that matters at every place of rows of every length, in every order "
-           "of dimensions",
-           {25, 26}}),
+      family_test<place_programs, 30, 5>({"places",
+                                          "reductions find the one element that decides the result, at every "
+                                          "place of rows of every length and in every order of dimensions",
+                                          {25, 26}}),
       family_test<sibling_programs, 80, 2>(
           {"siblings",
            "statements of one program that differ in one literal, operation, index, extent or symbol have "
            "their own results",
            {25, 26}}),
       family_test<round_programs, 50, 5>(
-          {"rounds", "repeat blocks with many rounds, steps, symbols and large tensors are right", {25, 26}}),
-      family_test<hint_programs, 25, 5>(
-          {"hints",
-           "softmax and other groups are right with and without hints, for rows of every length, also with "
-           "infinities and NaN",
-           {25, 26}})};
+          {"rounds",
+           "repeat blocks with many rounds, steps other than 1, symbols and large tensors are right",
+           {25, 26}}),
+      family_test<hint_programs, 25, 5>({"hints",
+                                         "softmax and other groups of statements are right with and without "
+                                         "hints, for rows of every length, also with infinities and NaN",
+                                         {25, 26}})};
 }
 
 }  // namespace
@@ -87,7 +86,7 @@ std::vector<Test> contraction_loop_tests() {
                                   {25, 26}}),
       family_test<epilogue_programs, 14, 5>(
           {"epilogues",
-           "products with other factors and terms, and with statements before and after them, are right in "
+           "products with more factors and terms, and with statements before and after them, are right in "
            "every order of indices",
            {25, 26}}),
       family_test<repeat_product_programs>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/routine_recycling.cpp: routines whose memory other routines had before, and routines
-// after calls that were refused.
+// plugin_api/conformance/groups/routine_recycling.cpp: routines in memory that earlier routines used, and routines
+// after refused calls.
 #include <algorithm>
 #include <iterator>
 #include <list>
@@ -52,8 +52,8 @@ std::vector<float> result(std::size_t form, const std::vector<float>& x) {
   return y;
 }
 
-// Routines of a few codes that share buffers and read each other's results. They are destroyed, and others take their
-// places and the addresses of their buffers.
+// Routines of a few codes that share buffers and read each other's results. New routines replace them, often with
+// buffers at the addresses of destroyed ones.
 class Recycled {
  public:
   Recycled(Device& device, Random& random)
@@ -81,7 +81,7 @@ class Recycled {
     if (live_.size() < 2 || (live_.size() < 7 && draw < 2)) {
       live_.push_back(linked(draw == 0 ? created() : some_memory(), created()));
     } else if (draw < 4) {
-      // Probably with a buffer at the address of one that is destroyed here.
+      // A new buffer probably gets the address of a buffer that is destroyed here.
       live_.erase(some_run());
       live_.push_back(linked(draw == 2 ? created() : some_memory(), created()));
     } else if (draw == 4) {
@@ -125,7 +125,7 @@ class Recycled {
   std::list<Run>::iterator some_run() {
     return std::next(live_.begin(), static_cast<std::ptrdiff_t>(random_.below(live_.size())));
   }
-  // Of a live routine.
+  // Returns a buffer of a live routine, or a new one if no routine is live.
   std::shared_ptr<Memory> some_memory() {
     if (live_.empty()) {
       return created();
@@ -157,7 +157,7 @@ class Recycled {
     }
     memory.buffer.write(memory.offset, std::as_bytes(std::span(memory.values)));
   }
-  // Launches all routines in order, most of which did not change.
+  // Launches all routines in order. Most of them did not change.
   void check_all() {
     const bool on_stream = stream_ && random_.chance(2);
     for (const Run& run : live_) {
@@ -172,7 +172,7 @@ class Recycled {
       std::vector<float> y(kCount);
       run.y->buffer.read(run.y->offset, std::as_writable_bytes(std::span(y)));
       check(y == run.y->values, "one of ", live_.size(),
-            " routines has a wrong result after others and their ", "buffers were replaced; its program is ",
+            " routines has a wrong result after others and their buffers were replaced; its program is ",
             kSquareForms[codes_[run.known].form].body);
     }
   }
@@ -213,7 +213,7 @@ class Mistakes {
       case 1:
         return compiled(valid + "program again" + std::to_string(round) + "() {\n  arg z : f32[2] out\n}\n");
       case 2:
-        return linked({&x, 1}, "with one binding of two");
+        return linked({&x, 1}, "with one of two bindings");
       case 3: {
         const yoke_binding bindings[] = {x, shorter};
         return linked(bindings, "with a range that is too small");
@@ -229,8 +229,8 @@ class Mistakes {
       default: {
         const std::int64_t values[] = {1, 2};
         expect_refused(plugin_.routine_launch(nullptr, run_.routine.get(), values),
-                       "launching a routine with two symbol values that it does not have");
-        return "a launch with symbol values that do not exist";
+                       "launching a routine without symbols with two symbol values");
+        return "launching a routine without symbols with two symbol values";
       }
     }
   }
@@ -276,7 +276,7 @@ void after_mistakes(Kit& kit) {
       }
       const std::string what = mistakes.make(kind, round);
       {
-        // A text that no cache has, and the old one.
+        // A text that is in no cache, and the earlier text.
         std::string fresh(program.text());
         fresh.insert(fresh.find("() {"),
                      std::to_string(kind < 2 ? 2 * round + static_cast<std::uint64_t>(kind) + 1 : 0));
@@ -298,19 +298,19 @@ void after_mistakes(Kit& kit) {
   }
   const yoke_live_counts now = plugin.live_counts();
   check(now.codes == alive.codes && now.routines == alive.routines && now.buffers == alive.buffers,
-        "after refused calls there are ", alive_text(now), "; before them there were ", alive_text(alive));
+        "after refused calls, the backend counts ", alive_text(now), "; before them, ", alive_text(alive));
 }
 
 }  // namespace
 
 std::vector<Test> recycling_tests() {
   return {{"recycled-buffers",
-           "routines are right while others and their buffers are destroyed and replaced, also at the same "
+           "routines are right while other routines and buffers are destroyed and replaced, also at the same "
            "addresses",
            {15, 26},
            recycled_buffers},
           {"after-refusals",
-           "compiling, linking and launching work after calls that were refused, while a stream has launches",
+           "compiling, linking and launching work after refused calls, while a stream has launches",
            {10, 15, 26},
            after_mistakes}};
 }

@@ -110,7 +110,7 @@ Case access_program(std::uint64_t seed, std::uint64_t draw, Op op, Type type, bo
   declare(text, type, draw % 2 == 0);
   for (std::size_t form = 0; form < std::size(kOperands); ++form) {
     std::vector<std::string> args;
-    // 5 and 11 have no factor in common with the number of forms; each seed makes other pairs.
+    // 5 and 11 have no factor in common with the number of forms. Each seed makes different pairs.
     const std::size_t steps[] = {1, 5, 11};
     for (std::size_t place = 0; place < static_cast<std::size_t>(info.arity); ++place) {
       const std::string arg = operand_text((form + draw * place) * steps[place] + place, type);

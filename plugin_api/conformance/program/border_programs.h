@@ -52,7 +52,7 @@ std::vector<Case> limit_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Many temporaries that live before, in and after repeat blocks, from one round to the next and to the end.
 std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask);
 
-// Every border of every type as a literal, at every place of a statement: an operand, a branch, `else`, a whole value.
+// Every border of every type as a literal, at every place of a statement: operand, branch, `else` value, whole value.
 std::vector<Case> literal_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Every operation on every type, with operands and targets that are contiguous, strided, reversed, transposed,
 // broadcast, shifted, gathered or partly out of range, and with literals, loops and symbols as operands.
@@ -62,11 +62,11 @@ std::vector<Case> rewrite_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Softmax and other groups of statements over rows of every length, with and without hints, with rows of infinities
 // and NaN.
 std::vector<Case> hint_programs(std::uint64_t seed, std::uint64_t type_mask);
-// Reductions of every kind in which one element matters, at every place from either end of rows of every length.
+// Reductions of every kind in which one element decides the result, at every place of rows of every length.
 std::vector<Case> place_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Dozens of statements in one program that differ in one literal, operation, offset, order, extent or symbol.
 std::vector<Case> sibling_programs(std::uint64_t seed, std::uint64_t type_mask);
-// Products with other factors and terms, with statements before and after them, in every order of indices.
+// Products with more factors and terms, with statements before and after them, in every order of indices.
 std::vector<Case> epilogue_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Repeat blocks with many rounds, steps and large tensors, and with symbols.
 std::vector<Case> round_programs(std::uint64_t seed, std::uint64_t type_mask);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/epilogue_programs.cpp: border_programs.h, products with other terms, with what comes
+// plugin_api/conformance/program/epilogue_programs.cpp: border_programs.h, products with more terms, with statements
 // before and after them, and large repeat blocks.
 #include <algorithm>
 #include <iterator>
@@ -34,7 +34,7 @@ constexpr std::string_view kTerms[] = {"X * W",
                                        "select(k < 3, X * W, 0)",
                                        "select(X > W, X, W)",
                                        "abs(X - W)"};
-// What follows the product, which is in h; y is the result.
+// Statements after the product h that compute the result y.
 constexpr std::string_view kEpilogues[] = {
     "y[i, j] = h[i, j] + b[j]\n",
     "y[i, j] = max(h[i, j] + b[j], 0)\n",

@@ -14,12 +14,13 @@ using program::Type;
 
 namespace {
 
-// A value of x and z, in which L is the literal, T the type, and A an accumulator for types that need one. x has 40 elements, of which y sees 20.
+// A value of x and z. L stands for the literal, T for the type, and A for an accumulator if the type needs one. x has
+// 40 elements and y has 20.
 struct Place {
   std::string_view value;
   std::string_view assign = "=";
   bool is_for_numbers = true;  // not for bool
-  bool takes_all = false;      // every literal, otherwise a third of them
+  bool takes_all = false;      // true: every literal; false: a third of them
 };
 
 constexpr Place kPlaces[] = {{"(x[i + 20] else L)", "=", false, true},
@@ -96,7 +97,7 @@ std::vector<Case> literal_programs(std::uint64_t seed, std::uint64_t type_mask) 
           kMost);
       std::size_t draw = number + static_cast<std::size_t>(seed % 3);
       for (const std::string& literal : literals(type)) {
-        // The literals of most borders differ little in what they test, so each seed takes a third.
+        // Most literals test nearly the same thing, so each seed takes a third of them.
         if (place.takes_all || draw++ % 3 == 0) {
           batches.next().output(type, "20", "i", filled(place.value, type, literal),
                                 std::string(place.assign));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/place_programs.cpp: border_programs.h, reductions in which one element matters, at every
-// place of a row.
+// plugin_api/conformance/program/place_programs.cpp: border_programs.h, reductions in which one element decides the
+// result, at every place of a row.
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -31,7 +31,7 @@ std::string special_of(Type type, Random& random) {
   return std::to_string(specials[random.below(std::size(specials))]);
 }
 
-// Row i of h has the element at the i-th place from the front, from the end, or of equal distances.
+// Row i of h has the element at place i from the front, at place i from the end, or at multiples of a fixed distance.
 std::string place_of(std::uint64_t kind, std::uint64_t rows, std::uint64_t length) {
   return kind == 0   ? "j == i"
          : kind == 1 ? text("j + i == ", length - 1)

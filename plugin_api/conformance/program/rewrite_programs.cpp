@@ -201,7 +201,7 @@ class Rewrites {
     line(text(to, all(), " ", kAssigns[random_.below(3)], " ", source(to),
               random_.chance(2) ? all() : reversed()));
   }
-  // A sum or an extreme of a tensor, which another tensor then depends on.
+  // A sum or an extreme of a tensor, and a statement that uses it.
   void total() {
     const std::string from = source("");
     line(text("s[] = ", is_float_ || random_.chance(2) ? "max" : "sum", is_square_ ? "[i, j] " : "[i] ", from,
@@ -257,7 +257,7 @@ class Rewrites {
     wrote(to);
     line(text(to, all(), " = ", bounded(text(to, all()))));
   }
-  // The temporaries as they are at the end, and some that were copied before a last change.
+  // The temporaries at the end, and the copies of earlier contents.
   void show() {
     const std::vector<std::string> shown = written_;
     for (const std::string& name : shown) {
@@ -302,7 +302,7 @@ std::vector<Case> rewrite_programs(std::uint64_t seed, std::uint64_t type_mask) 
         all.push_back(Rewrites(seed, number, used[(number / 3 + seed) % used.size()], attempt).made());
         break;
       } catch (const program::ProgramError&) {
-        // A block reads what only its later rounds write.
+        // The block reads a tensor that only its later rounds write.
       }
     }
   }

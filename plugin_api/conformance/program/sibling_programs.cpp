@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/sibling_programs.cpp: border_programs.h, programs in which many statements differ in one
-// thing, so that a backend that keeps kernels or values under an incomplete key mixes them up.
+// plugin_api/conformance/program/sibling_programs.cpp: border_programs.h, programs in which many statements differ in
+// one detail. A backend whose cache has an incomplete key confuses them.
 #include <algorithm>
 #include <iterator>
 #include <span>
@@ -20,7 +20,7 @@ struct Difference {
   std::string_view from;
   std::string_view to;
 };
-// A statement whose target is y, and what may differ in it.
+// A statement whose target is y, and the differences between it and its siblings.
 struct Siblings {
   std::string_view inputs;
   std::string_view target;
@@ -181,7 +181,7 @@ Case sibling_program(std::uint64_t seed, std::uint64_t number) {
                   seed);
       statements.push_back(both);
     } catch (const std::exception&) {
-      // Both together are not valid.
+      // The two differences together are invalid.
     }
   }
   for (std::size_t i = statements.size(); i > 1; --i) {
