@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/mixed_test.cpp: programs of which some statements run on the author's kernels.
+// tests/unit/abi/mixed_test.cpp: programs in which the plugin's own kernels run some statements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>

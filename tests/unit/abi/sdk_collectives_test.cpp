@@ -57,7 +57,8 @@ class SdkCollectivesTest : public SdkStreamTest {
 
 TEST_F(SdkCollectivesTest, RowsOfCollectivesAreChecked) {
   begin_group();
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.source = nullptr; }), YOKE_STATUS_OK) << "of the root";
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.source = nullptr; }), YOKE_STATUS_OK)
+      << "only the root has a source";
   EXPECT_EQ(code_of([](yoke_collective& row) {
               row.source = nullptr;
               row.root = 1;

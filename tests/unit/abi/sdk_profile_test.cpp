@@ -54,7 +54,7 @@ class SdkProfileTest : public SdkTest {
   }
   void wait() { EXPECT_EQ(entered_->streams->stream_wait(stream_, 20'000'000'000, nullptr), YOKE_STATUS_OK); }
 
-  // The names of at most `capacity` records. Sets records_ and lost_.
+  // Fetches at most `capacity` records and returns their names. Sets records_ and lost_.
   std::vector<std::string> fetch(std::uint32_t capacity) {
     records_.fill({nullptr, 7, 7, 7, 7, "untouched"});
     std::uint32_t count = 0;

@@ -137,7 +137,7 @@ TEST_F(WorkerStreamTest, BuffersCopyAndFillInStreamOrder) {
   buffer.copy_from(&one_, 2, other, 1, 4);
   std::string read = "........";
   buffer.to_host(&one_, 1, read.data(), 7);
-  EXPECT_EQ(read, "........") << "the stream has not come to it";
+  EXPECT_EQ(read, "........") << "the stream has not reached the copy";
   gate.is_open = true;
   one_.wait(kLong);
   EXPECT_EQ(read, "byxyxgh.");

@@ -25,7 +25,7 @@ TEST_F(BackendTest, ReasonForNoDevicesIsReported) {
   EXPECT_EQ(backend->no_device_reason(), "'test0' found no devices and gave no reason");
 }
 
-TEST_F(BackendTest, EveryCodeButOkIsTheReasonForNoDevices) {
+TEST_F(BackendTest, FailureOfDeviceCountIsTheReasonForNoDevices) {
   using Count = decltype(yoke_backend_api::device_count);
   const Count unavailable = [](auto...) -> std::int32_t { return YOKE_STATUS_UNAVAILABLE; };
   const Count unknown = [](auto...) -> std::int32_t { return -1; };

@@ -37,7 +37,7 @@ TEST_F(ValidateHandles, GarbageAndHandlesOfAnotherKindAreRefused) {
   EXPECT_EQ(streams->event_record(reinterpret_cast<yoke_stream*>(garbage), &event_args, &event, error()),
             YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(event, nullptr);
-  // The source is no handle, even if one has its address.
+  // The source is not a handle, even if it has the address of one.
   EXPECT_EQ(copy_in(nullptr, reinterpret_cast<yoke_buffer*>(garbage), make_buffer(16), 16),
             YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_THAT(found(), ElementsAre("15 host device_memory"));  // garbage belongs to no plugin

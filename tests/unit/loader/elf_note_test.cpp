@@ -25,7 +25,7 @@ class ElfNoteTest : public LoaderTest {
   static std::span<const std::byte> bytes_of(const std::string& text) {
     return std::as_bytes(std::span(text.data(), text.size()));
   }
-  // Header with owner, and content, each padded.
+  // Returns the header with the owner, then the content, each padded.
   static std::string note(const std::string& owner, std::uint32_t type, std::string content,
                           std::size_t alignment = 4) {
     const ElfW(Nhdr) header{static_cast<std::uint32_t>(owner.size() + 1),
@@ -35,7 +35,7 @@ class ElfNoteTest : public LoaderTest {
     content.resize((content.size() + alignment - 1) / alignment * alignment);
     return text + content;
   }
-  // An ELF file whose only segment has these notes.
+  // Returns an ELF file whose only segment has these notes.
   static std::string file_with(const std::string& notes, std::uint64_t alignment) {
     ElfW(Ehdr) header{};
     std::memcpy(header.e_ident, ELFMAG, SELFMAG);
@@ -60,7 +60,7 @@ TEST_F(ElfNoteTest, BuildIdIsFoundAfterOtherNotes) {
   EXPECT_EQ(build_id_in(bytes_of(notes), 4), "01ab");
 }
 
-// Linkers write notes with an alignment of 4, whatever the segment has, unless it is 8.
+// Linkers align notes to 8 bytes if the segment is aligned to 8, and to 4 bytes otherwise.
 TEST_F(ElfNoteTest, NotesAreAlignedAsTheirSegment) {
   for (const std::uint64_t alignment : {0U, 1U, 4U, 8U}) {
     const std::size_t padding = alignment == 8 ? 8 : 4;

@@ -38,7 +38,7 @@ TEST(MemoryPlan, SmallestSufficientGapIsUsed) {
   EXPECT_EQ(plan.byte_count, 1024U + 960U + 832U + 704U);
 }
 
-// Blocks for which no order of time finds the smallest arena.
+// The smallest arena is not found by placing these blocks in an order of time.
 TEST(MemoryPlan, LargestBlockFirstNeedsNoMoreThanTheBytesInUse) {
   const std::vector<std::vector<Lifetime>> cases = {
       {{512, 1, 4}, {128, 4, 5}, {256, 5, 5}, {64, 0, 2}},

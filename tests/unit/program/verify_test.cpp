@@ -153,7 +153,8 @@ TEST(Verifier, RejectsReadsOfTheTargetAtOtherElements) {
   EXPECT_EQ(error_with("y[k[i]] += (y[k[i]] else 0)"), reason(12, "y"));
   EXPECT_EQ(error_with("n[n[i]] += 1"), reason(1, "n"));
   EXPECT_EQ(error_with("n[i] = i32((x[n[i]] else 0))"), reason(12, "n"));
-  // Elements 0 to 3 are written. The elements 5 to 8 are others; 10 / 5 to 13 / 5 are not, though 10 to 13 would be.
+  // The statement writes elements 0 to 3. Reading elements 5 to 8 is valid. Reading (10..13) / 5 is not, because the
+  // quotients are in 0 to 3.
   EXPECT_EQ(error_with("y[i] for[i:4] = y[i + 5]"), "accepted");
   EXPECT_EQ(error_with("y[i] for[i:4] = (y[(i + 10) / 5] else 0)"), reason(17, "y"));
 }

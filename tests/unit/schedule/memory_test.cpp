@@ -54,7 +54,7 @@ TEST(PinnedStagingTest, DeviceThatTheHostCannotAddressPinsFirst) {
   EXPECT_EQ(far_control->pinned_count, 2U);
 }
 
-// Copies between two backends through host memory. Returns the lines of the log about memory.
+// Copies between two backends through host memory. Returns the log lines about memory.
 std::vector<std::string> log_of_a_copy(const std::shared_ptr<Control>& control) {
   RuntimeOptions options;
   LogLines log;
