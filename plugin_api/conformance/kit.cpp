@@ -163,9 +163,9 @@ int load_only(Kit& kit) {
   try {
     check_loadable(kit.settings().plugin);
     const std::uint32_t ordinal = kit.settings().device;
-    const std::uint32_t count = ordinal == 0 ? 1 : std::max(kit.plugin().device_count(), 1U);
+    const std::uint32_t count = ordinal == 0 ? 1 : kit.plugin().device_count();
     kit.plugin();
-    if (ordinal >= count) {
+    if (ordinal >= count && count != 0) {  // without devices, each test reports the plugin's reason
       kit.send('U', text("--device ", ordinal, " is out of range: the plugin has ", count,
                          count == 1 ? " device; leave out --device" : " devices, numbered from 0"));
     } else {

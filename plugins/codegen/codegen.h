@@ -73,14 +73,14 @@ enum class ConvolutionKind : std::uint8_t { kForward, kInputGradient, kFilterGra
 struct Volume {
   std::array<std::uint64_t, 4> dims = {1, 1, 1, 1};
   std::array<std::uint64_t, 4> strides = {1, 1, 1, 1};  // in elements
-  std::uint64_t offset = 0;                             // of the first element, from the address in its slot
+  std::uint64_t offset = 0;  // of the first element, relative to the address in its slot
 };
 
 // A convolution that a library of the vendor may compute:
 //   y[n, k, p] = y[n, k, p] + sum of x[n, c, stride * p + dilation * r - padding] * w[k, c, r]
-// in height and width, where x is 0 out of range, or the gradient of x or w for given y. The channels of x and
-// y are those of `groups` groups, and w has the input channels of one. Sums are f32, and rounded once to `type`.
-// `accumulates` adds the old result.
+// in height and width; x is 0 out of range. The other kinds compute the gradient of x or of w from y. x and y have
+// the channels of `groups` groups, and w has the input channels of one. Sums are f32 and are rounded once to `type`.
+// With `accumulates`, the result is added to the old one.
 struct LibraryConvolution {
   ConvolutionKind kind = ConvolutionKind::kForward;
   program::Type type = program::Type::kF32;  // of x, w and y
@@ -106,7 +106,7 @@ class VendorLibrary {
  public:
   virtual ~VendorLibrary() = default;
   virtual const char* name() const = 0;  // for display: "cublasLt"
-  // False: the library is not installed or cannot be used. Called when a program has a call for it.
+  // False if the library is not installed or cannot be used. Asked only if a program has a call for it.
   virtual bool is_available() = 0;
   // Returns the size of the workspace that the library needs for the call; nothing if the library does not
   // compute it. Equal calls get equal answers.

@@ -114,7 +114,10 @@ bool Matcher::dimension(program::Index index, std::uint64_t size, std::int64_t s
   slide.steps.slid = stride;
   std::vector<program::Affine::Term> terms;
   std::copy_if(index.affine.terms.begin(), index.affine.terms.end(), std::back_inserter(terms),
-               [&](const auto& term) { return statement_.loops[term.id].extent > 1; });
+               [&](const auto& term) { return term.is_symbol || statement_.loops[term.id].extent > 1; });
+  if (std::any_of(terms.begin(), terms.end(), [](const auto& term) { return term.is_symbol; })) {
+    return false;
+  }
   const bool is_strided = terms.size() == 1 && std::abs(terms[0].coefficient) != 1;
   if (terms.size() <= 1 && !slide.may_be_outside && !is_strided) {
     start_ += index.affine.constant * stride;

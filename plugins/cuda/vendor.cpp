@@ -131,12 +131,12 @@ int Vendor::set_convolution(const gpu::Dnn& dnn, void* object, const codegen::Li
 }
 
 // A result: algorithm and status, time, size of the workspace, determinism and type of math.
-std::vector<std::uint64_t> Vendor::algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
-                                              std::size_t count) const {
+std::vector<std::uint64_t> Vendor::algorithms(const codegen::LibraryConvolution& convolution,
+                                              const std::uint64_t* results, std::size_t count) const {
   constexpr std::size_t kWords = 6;
   constexpr std::uint32_t kDeterministic = 1;
   // IMPLICIT_GEMM, IMPLICIT_PRECOMP_GEMM and GEMM; BWD_DATA_ALGO_1; BWD_FILTER_ALGO_1.
-  const bool is_forward = kind == codegen::ConvolutionKind::kForward;
+  const bool is_forward = convolution.kind == codegen::ConvolutionKind::kForward;
   const std::uint32_t first = is_forward ? 0 : 1;
   const std::uint32_t last = is_forward ? 2 : 1;
   std::vector<std::uint64_t> found;

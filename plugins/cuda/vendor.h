@@ -28,12 +28,12 @@ class Vendor : public gpu::Vendor {
   int set_filters(const gpu::Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const override;
   int set_convolution(const gpu::Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
                       bool tf32) const override;
-  std::vector<std::uint64_t> algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
-                                        std::size_t count) const override;
+  std::vector<std::uint64_t> algorithms(const codegen::LibraryConvolution& convolution,
+                                        const std::uint64_t* results, std::size_t count) const override;
   int convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const override;
-  // NOT_SUPPORTED and BAD_PARAM of cuDNN 8, and those of cuDNN 9 with their details.
+  // NOT_SUPPORTED, ARCH_MISMATCH and BAD_PARAM of cuDNN 8, and those of cuDNN 9 with their details.
   bool is_unsupported(int code) const override {
-    return code == 9 || code == 3 || code / 1000 == 2 || code / 1000 == 3;
+    return code == 9 || code == 6 || code == 3 || code / 1000 == 2 || code / 1000 == 3;
   }
   int launch_host(void* stream, void (*function)(void*), void* user) const override {
     return launch_host_(stream, function, user);

@@ -174,7 +174,7 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
                             false),
       sdk::OptionSpec::flag(
           "vendor_convolution",
-          "Let the vendor's library compute convolutions too, if it is installed; with infinite "
+          "Let the vendor's library compute convolutions, if it is installed; with infinite "
           "factors, padding may become NaN.",
           false),
       sdk::OptionSpec::flag(

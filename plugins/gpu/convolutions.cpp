@@ -2,7 +2,9 @@
 // plugins/gpu/convolutions.cpp: asks the vendor's library for algorithms, and launches its convolutions.
 #include "convolutions.h"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -76,6 +78,17 @@ class LinkedConvolution final : public LinkedCall {
   DnnCall call_;
 };
 
+// The libraries take sizes as int.
+bool fits_int(const LibraryConvolution& convolution) {
+  const auto fits = [](const auto& numbers) {
+    return std::all_of(numbers.begin(), numbers.end(),
+                       [](std::uint64_t number) { return number <= std::numeric_limits<int>::max(); });
+  };
+  return fits(convolution.stride) && fits(convolution.dilation) && fits(convolution.padding) &&
+         std::all_of(convolution.volumes.begin(), convolution.volumes.end(),
+                     [&](const Volume& volume) { return fits(volume.dims) && fits(volume.strides); });
+}
+
 int set_tensor(const Dnn& dnn, void* tensor, int type, const Volume& volume) {
   const auto dim = [&](std::size_t i) { return static_cast<int>(volume.dims[i]); };
   const auto stride = [&](std::size_t i) { return static_cast<int>(volume.strides[i]); };
@@ -93,6 +106,8 @@ std::unique_ptr<LinkedCall> PlannedConvolution::link(const codegen::Launch& laun
     const Volume& volume = launch.convolution->volumes[order[i]];
     linked.data[i] = addresses[order[i]] + volume.offset * program::byte_size(launch.convolution->type);
   }
+  // What a launch needs may be kept with the handle.
+  library.check("preparing a convolution", library.vendor().prepare(convolutions.dnn(), linked));
   linked.workspace = workspace_byte_count != 0 ? addresses.back() : Address{0};
   return std::make_unique<LinkedConvolution>(*this, linked);
 }
@@ -161,7 +176,7 @@ bool Convolutions::describe(const LibraryConvolution& convolution, bool tf32,
 }
 
 // Returns false if no algorithm fits.
-bool Convolutions::find_algorithm(PlannedConvolution& planned) {
+bool Convolutions::find_algorithm(const LibraryConvolution& convolution, PlannedConvolution& planned) {
   const Dnn& dnn = *dnn_;
   DnnCall& call = planned.call;
   const Handle handle = take_handle();
@@ -174,7 +189,7 @@ bool Convolutions::find_algorithm(PlannedConvolution& planned) {
     return false;
   }
   const auto& size = of_kind(call.kind, dnn.forward_workspace, dnn.input_workspace, dnn.filter_workspace);
-  for (const std::uint64_t algorithm : vendor().algorithms(call.kind, results.data(), count)) {
+  for (const std::uint64_t algorithm : vendor().algorithms(convolution, results.data(), count)) {
     call.algorithm = algorithm;
     if (is_supported(size.name, size(call.handle, call.tensors[0], call.tensors[1], call.convolution,
                                      call.tensors[2], algorithm, &call.workspace_bytes)) &&
@@ -192,12 +207,12 @@ DeviceLibrary::Planned Convolutions::plan(const LibraryConvolution& convolution,
                                           const LibraryOptions& options) {
   const bool tf32 = options.tf32 && convolution.type == program::Type::kF32;
   return DeviceLibrary::plan(text_of(convolution, tf32), [&]() -> std::shared_ptr<PlannedCall> {
-    if (convolution.accumulates && !facts().may_accumulate) {
+    if ((convolution.accumulates && !facts().may_accumulate) || !fits_int(convolution)) {
       return nullptr;
     }
     auto made = std::make_shared<PlannedConvolution>(*this);
     const Current current = context().enter();
-    return describe(convolution, tf32, *made) && find_algorithm(*made) ? made : nullptr;
+    return describe(convolution, tf32, *made) && find_algorithm(convolution, *made) ? made : nullptr;
   });
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/gpu/convolutions.h: convolutions that the vendor's library computes on one device.
 //
-// Only with algorithms that always add in the same order, and that multiply factors directly: others, such as
+// Used are only algorithms that always add in the same order, and that multiply factors directly: others, such as
 // Winograd's, spread rounding errors and infinities to neighbors.
 #pragma once
 
@@ -27,7 +27,7 @@ class Convolutions final : public DeviceLibrary {
   int version(void* handle, int& version) override;
   bool is_supported(const char* name, int code) const;  // throws if it failed
   bool describe(const codegen::LibraryConvolution& convolution, bool tf32, PlannedConvolution& planned) const;
-  bool find_algorithm(PlannedConvolution& planned);
+  bool find_algorithm(const codegen::LibraryConvolution& convolution, PlannedConvolution& planned);
 
   const Dnn* dnn_ = nullptr;
 };

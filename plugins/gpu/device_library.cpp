@@ -33,7 +33,7 @@ void DeviceLibrary::check(const char* name, int code) const {
   if (code != 0) [[unlikely]] {
     throw sdk::Failure(YOKE_STATUS_UNAVAILABLE,
                        context_.hardware().info.name + ": " + name + " failed with status " +
-                           std::to_string(code) + "; set the option " + option_ + "=off to do without " +
+                           std::to_string(code) + "; set the option " + option_ + "=off to run without " +
                            facts_.name,
                        code);
   }

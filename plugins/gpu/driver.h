@@ -252,11 +252,11 @@ class Vendor {
   virtual int set_filters(const Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const = 0;
   virtual int set_convolution(const Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
                               bool tf32) const = 0;
-  // The algorithms among the results of a search that always add in the same order, and whose rounding errors stay
-  // within an element, best first.
-  virtual std::vector<std::uint64_t> algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
-                                                std::size_t count) const = 0;
-  // Does what a launch must not do, such as to compile kernels.
+  // The algorithms among the results of a search that always add in the same order and in f32, and whose rounding
+  // errors do not spread to other elements, best first.
+  virtual std::vector<std::uint64_t> algorithms(const codegen::LibraryConvolution& convolution,
+                                                const std::uint64_t* results, std::size_t count) const = 0;
+  // Does what a launch must not do, such as compiling kernels.
   virtual int prepare(const Dnn&, const DnnCall&) const { return 0; }
   // Launches it. Sets the name of the function that it calls.
   virtual int convolve(const Dnn& dnn, const DnnCall& call, const char*& name) const = 0;

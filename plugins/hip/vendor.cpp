@@ -149,14 +149,17 @@ int Vendor::set_convolution(const gpu::Dnn& dnn, void* object, const codegen::Li
   return code == 0 ? dnn.convolution_attribute(object, kDeterministic, 1) : code;
 }
 
-// A result: time, size of the workspace, algorithm and its family.
-std::vector<std::uint64_t> Vendor::algorithms(codegen::ConvolutionKind, const std::uint64_t* results,
-                                              std::size_t count) const {
+// A result: time, size of the workspace, algorithm and its family: GEMM (0), direct (1), implicit GEMM (5). GEMM adds
+// the images of a gradient in memory of the result's type: sums of 16-bit types would be rounded after each image.
+std::vector<std::uint64_t> Vendor::algorithms(const codegen::LibraryConvolution& convolution,
+                                              const std::uint64_t* results, std::size_t count) const {
+  const bool may_use_gemm =
+      convolution.type == program::Type::kF32 || convolution.kind == codegen::ConvolutionKind::kForward;
   constexpr std::size_t kWords = 4;
   std::vector<std::uint64_t> found;
   for (const std::uint64_t* result = results; result != results + count * kWords; result += kWords) {
     const auto family = static_cast<std::uint32_t>(result[3]);
-    if (family == 0 || family == 1 || family == 5) {  // GEMM, direct and implicit GEMM
+    if ((family == 0 && may_use_gemm) || family == 1 || family == 5) {
       found.push_back(result[2]);
     }
   }

@@ -24,8 +24,8 @@ class Vendor final : public gpu::Vendor {
   int set_filters(const gpu::Dnn& dnn, void* filters, int type, const codegen::Volume& volume) const override;
   int set_convolution(const gpu::Dnn& dnn, void* object, const codegen::LibraryConvolution& convolution,
                       bool tf32) const override;
-  std::vector<std::uint64_t> algorithms(codegen::ConvolutionKind kind, const std::uint64_t* results,
-                                        std::size_t count) const override;
+  std::vector<std::uint64_t> algorithms(const codegen::LibraryConvolution& convolution,
+                                        const std::uint64_t* results, std::size_t count) const override;
   int prepare(const gpu::Dnn& dnn, const gpu::DnnCall& call) const override;
   int convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const override;
   // miopenStatusBadParm, NotImplemented and UnsupportedOp.

@@ -146,9 +146,6 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
   Report report;
   report.plugin = plugin;
   Outcome loading = try_loading(self, options, plugin);
-  if (loading.verdict == Verdict::kUnsupported) {  // by the options, not by the plugin
-    throw UsageError(loading.text);
-  }
   report.loads = loading.verdict == Verdict::kPassed;
   if (!report.loads) {
     report.results = not_run(tests, std::move(loading));
@@ -245,6 +242,14 @@ int run_all(Options options) {
   bool passed = true;
   bool is_empty = false;
   stop_on_signals();
+  if (options.settings.device != 0) {  // before any test runs
+    for (const std::string& plugin : options.plugins) {
+      const Outcome loading = try_loading(self, options, plugin);
+      if (loading.verdict == Verdict::kUnsupported) {
+        throw UsageError(loading.text);
+      }
+    }
+  }
   for (const std::string& plugin : options.plugins) {
     reports.push_back(run_plugin(self, options, plugin, tests, expectations));
     passed = passed && reports.back().passed();

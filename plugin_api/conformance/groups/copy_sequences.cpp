@@ -43,7 +43,7 @@ void model_fill(Bytes& bytes, std::uint64_t offset, std::uint64_t byte_count, co
   }
 }
 
-// Checks each fill before the next one.
+// Checks fills before the next one; of the largest ones, every 16th.
 void fill_sequences(Kit& kit) {
   kit.plugin().need<&yoke_backend_api::fill>();
   Random random = kit.random();

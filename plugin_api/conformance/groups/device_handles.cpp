@@ -137,30 +137,30 @@ void check_new_handle(Kit& kit, const char* when) {
 
 // Opens a handle with one option set; null if the backend refuses the value.
 std::unique_ptr<Device> handle_with(Kit& kit, const yoke_option& option) {
-  yoke_device* raw = nullptr;
-  if (!kit.plugin().device_open(kit.settings().device, {&option, 1}, &raw).ok()) {
+  try {
+    const Quiet quiet;
+    return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector{option});
+  } catch (const Failed&) {
     return nullptr;
   }
-  expect_ok(kit.plugin().device_close(raw), "closing a handle");
-  return std::make_unique<Device>(kit, kit.plugin(), kit.settings().device, std::vector<yoke_option>{option});
 }
 
-// Limits in ascending order: small ones, and values around large powers of two.
+// Small limits, and values around large powers of two. Opening a device may take a part of a second.
 std::vector<std::int64_t> limit_values() {
-  std::vector<std::int64_t> values = {1, 255, 100'001, 3'145'735, 4'294'967'301, 1'234'567'890'123};
-  for (unsigned bit = 12; bit < 63; bit += bit < 30 ? 4 : 1) {
+  std::vector<std::int64_t> values = {1, 255, 4096, 100'001, 3'145'735, 4'294'967'301, 1'234'567'890'123};
+  for (const unsigned bit : {16U, 24U, 30U, 31U, 32U, 33U, 36U, 40U, 48U, 53U, 60U, 62U}) {
     values.push_back((std::int64_t{1} << bit) - 1);
-    values.push_back(std::int64_t{1} << bit);
-    values.push_back((std::int64_t{1} << bit) + 4096);
+    values.push_back((std::int64_t{1} << bit) + (bit % 2 == 0 ? 0 : 4096));
   }
-  std::sort(values.begin(), values.end());
   return values;
 }
 
 // An option that sets limit_bytes limits memory to exactly this number of bytes, whatever the value.
 void limits(Kit& kit) {
   constexpr std::int64_t kProbe = 64 << 20;
+  constexpr std::int64_t kLarge = 4 << 20;  // a device may count memory in large pages
   constexpr std::uint64_t kRoom = 4096;
+  kit.device();  // stays open, so that a driver need not start again for each handle
   unsigned count = 0;
   for (const yoke_option_spec& spec : kit.plugin().option_specs(YOKE_OPTION_SCOPE_DEVICE)) {
     yoke_option option = default_option(spec);
@@ -174,7 +174,6 @@ void limits(Kit& kit) {
     if (probe == nullptr || probe->memory().limit_bytes != static_cast<std::uint64_t>(kProbe)) {
       continue;
     }
-    std::uint64_t last = 0;
     for (const std::int64_t value : limit_values()) {
       const std::unique_ptr<Device> device = open(value);
       if (device == nullptr) {
@@ -184,10 +183,7 @@ void limits(Kit& kit) {
       const std::uint64_t limit = device->memory().limit_bytes;
       check(limit != 0 && limit <= static_cast<std::uint64_t>(value), "limit_bytes is ", limit, " with '",
             spec.name, "' = ", value);
-      check(limit >= last, "limit_bytes is ", limit, " with '", spec.name, "' = ", value, ", but was ", last,
-            " with a smaller value");
-      last = limit;
-      if (limit >= 2 * kRoom) {
+      if (value >= kLarge) {
         const Buffer fits(*device, kRoom);
         fits.write(kRoom - 8, Bytes(8, std::byte{1}));
       }
@@ -258,7 +254,7 @@ std::vector<Test> device_handles_tests() {
        handles_count},
       {"handles-options", "the memory limit of one handle does not apply to another", {53}, handles_options},
       {"limits",
-       "an option that limits memory is exact to the byte, for small values and around every power of two",
+       "an option that limits memory is exact to the byte, for small values and around powers of two",
        {26, 28},
        limits},
       {"handles-fail", "device_abort and DEVICE_LOST affect one handle only", {19, 53}, handles_fail},

@@ -189,9 +189,10 @@ void after_refusals(Kit& kit) {
   Device& device = kit.device();
   Random random = kit.random();
   const yoke_memory_info before = device.memory();
-  std::uint64_t large = 512 * kMiB;
+  // Without a limit, other processes may use memory of the device at the same time.
+  std::uint64_t large = 64 * kMiB;
   if (before.limit_bytes != 0) {
-    large = std::min(large, (before.limit_bytes - before.used_bytes) / 2);
+    large = std::min(512 * kMiB, (before.limit_bytes - before.used_bytes) / 2);
   }
   const auto can_create = [&](std::uint64_t byte_count) {
     yoke_buffer* raw = nullptr;

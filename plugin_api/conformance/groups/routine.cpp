@@ -168,7 +168,7 @@ std::vector<Test> routine_tests() {
        on_streams},
       {"outlives-code", "a routine can be launched after its code was destroyed", {14}, outlives_code},
       {"adjacent-ranges",
-       "arguments may be adjacent in one buffer, at offsets that are multiples of the element size",
+       "arguments may be adjacent in one buffer, at offsets that are multiples of their alignment",
        {26},
        adjacent_ranges},
       {"peer-buffers",

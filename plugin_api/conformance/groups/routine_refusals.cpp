@@ -104,12 +104,13 @@ void shared_inputs(Kit& kit) {
                            "[8] out\n  y[i] = a[i] + b[-i + 7]\n}\n";
   require_supported(device, both, 1);
   const Code code = compile(device, both);
-  const std::uint64_t element = counter.element_byte_count();
-  const Buffer in(device, 10 * element);
-  const Buffer out(device, 8 * element);
+  const std::uint64_t unit = describe_argument(device, code, 0, 1).alignment;
+  const std::uint64_t byte_count = 8 * counter.element_byte_count();
+  const Buffer in(device, byte_count + 2 * unit);
+  const Buffer out(device, byte_count);
   const Buffer workspace = workspace_for(device, code);
-  for (const std::uint64_t shift : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{2}}) {
-    const yoke_binding bindings[] = {binding(in), binding(in, shift * element), binding(out)};
+  for (const std::uint64_t offset : {std::uint64_t{0}, unit, 2 * unit}) {
+    const yoke_binding bindings[] = {binding(in), binding(in, offset), binding(out)};
     launch(kit.plugin(), link(kit.plugin(), code, 0, bindings, binding(workspace)));
   }
 }

@@ -71,7 +71,9 @@ std::vector<std::uint64_t> chosen(Kind kind, cudnnStatus_t status, cudnnDetermin
   std::array<std::uint64_t, kDnnResults* kDnnResultWords> words = {};
   static_assert(sizeof(Result) == kDnnResultWords * sizeof(words[0]));
   std::memcpy(words.data(), results, sizeof results);
-  return cuda::Vendor().algorithms(kind, words.data(), sizeof...(algorithms));
+  codegen::LibraryConvolution convolution;
+  convolution.kind = kind;
+  return cuda::Vendor().algorithms(convolution, words.data(), sizeof...(algorithms));
 }
 
 TEST(DnnHeaderTest, AlgorithmsAddInAFixedOrderAndMultiplyDirectly) {
@@ -98,7 +100,7 @@ TEST(DnnHeaderTest, AlgorithmsAddInAFixedOrderAndMultiplyDirectly) {
             (Numbers{CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1}));
 }
 
-TEST(DnnHeaderTest, StatusesOfUnsupportedConvolutionsAreNoFailures) {
+TEST(DnnHeaderTest, UnsupportedStatusesAreNotFailures) {
   const cuda::Vendor vendor;
   EXPECT_TRUE(vendor.is_unsupported(CUDNN_STATUS_NOT_SUPPORTED));
   EXPECT_TRUE(vendor.is_unsupported(CUDNN_STATUS_BAD_PARAM));
@@ -108,7 +110,7 @@ TEST(DnnHeaderTest, StatusesOfUnsupportedConvolutionsAreNoFailures) {
   EXPECT_FALSE(vendor.is_unsupported(CUDNN_STATUS_NOT_INITIALIZED));
 }
 
-TEST(DnnHeaderTest, VersionsOfAllReleasesHaveOneUnit) {
+TEST(DnnHeaderTest, VersionsOfAllReleasesUseTheSameUnit) {
   Dnn dnn;
   int version = 0;
   dnn.cudnn_version.address = [] { return 8907; };

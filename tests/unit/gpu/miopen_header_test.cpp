@@ -52,8 +52,11 @@ TEST(MiopenHeaderTest, AlgorithmsMultiplyDirectly) {
                                           {5, 8, 54, miopenConvolutionAlgoGEMM}};
   std::array<std::uint64_t, kDnnResults* kDnnResultWords> words = {};
   std::memcpy(words.data(), results, sizeof results);
-  EXPECT_EQ(hip::Vendor().algorithms(codegen::ConvolutionKind::kForward, words.data(), 5),
-            (std::vector<std::uint64_t>{51, 53, 54}));
+  codegen::LibraryConvolution convolution;
+  EXPECT_EQ(hip::Vendor().algorithms(convolution, words.data(), 5), (std::vector<std::uint64_t>{51, 53, 54}));
+  convolution.type = program::Type::kBF16;
+  convolution.kind = codegen::ConvolutionKind::kFilterGradient;
+  EXPECT_EQ(hip::Vendor().algorithms(convolution, words.data(), 5), (std::vector<std::uint64_t>{51, 53}));
 }
 
 #define EXPECT_ALIKE(member, function) \

@@ -283,7 +283,8 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
         refuse_field(records, r, table, c,
                      shown(record[c]) + " is not a finite number; correct it, or leave the column out");
       }
-      if (value && std::abs(*value) > std::numeric_limits<float>::max()) {
+      const bool is_name = c == table.label && options.labels_are_classes;
+      if (value && !is_name && std::abs(*value) > std::numeric_limits<float>::max()) {
         refuse_field(records, r, table, c,
                      shown(record[c]) +
                          " is too large for the 32-bit numbers that models compute with (at most 3.4e38); "

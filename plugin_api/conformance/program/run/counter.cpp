@@ -3,6 +3,10 @@
 // small integers, which every type holds exactly.
 #include "counter.h"
 
+#include <algorithm>
+#include <iterator>
+
+#include "launch.h"
 #include "random_programs.h"
 #include "scalar.h"
 
@@ -41,18 +45,22 @@ CounterRun::CounterRun(const Counter& counter, int start, Layout layout, Device*
   const std::uint64_t element = counter.element_byte_count();
   const std::uint64_t sizes[] = {Counter::kReach * element, Counter::kCount * element,
                                  Counter::kCount * element};
-  if (layout == Layout::kAdjacent) {
-    // With one unused element before the first argument and after the last one.
-    buffers_.emplace_back(where, (Counter::kReach + 2 * Counter::kCount + 2) * element);
+  std::uint64_t unit = element;
+  for (std::uint32_t i = 0; i < std::size(sizes); ++i) {
+    unit = std::max<std::uint64_t>(unit, describe_argument(counter.device(), counter.code(), 0, i).alignment);
   }
-  std::uint64_t end = element;
+  if (layout == Layout::kAdjacent) {
+    // With an unused place before the first argument, and one after the last.
+    buffers_.emplace_back(where, (Counter::kReach + 2 * Counter::kCount) * element + 5 * unit);
+  }
+  std::uint64_t end = unit;
   for (const std::uint64_t size : sizes) {
     if (layout == Layout::kSeparate) {
       buffers_.emplace_back(where, size);
       places_.emplace_back(buffers_.size() - 1, 0);
     } else {
       places_.emplace_back(0, end);
-      end += size;
+      end += (size + unit - 1) / unit * unit;
     }
   }
   std::vector<yoke_binding> bindings;

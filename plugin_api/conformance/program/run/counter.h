@@ -35,7 +35,10 @@ class Counter {
 // The program linked to buffers, with their expected contents.
 class CounterRun {
  public:
-  enum class Layout { kSeparate, kAdjacent };  // one buffer per argument, or all in one buffer without gaps
+  enum class Layout {
+    kSeparate,
+    kAdjacent
+  };  // one buffer per argument, or all in one, as close as their alignment allows
   // `start` is the initial value of the state. `home` is the device of
   // the buffers; null for the counter's device.
   CounterRun(const Counter& counter, int start, Layout layout = Layout::kSeparate, Device* home = nullptr);
