@@ -89,7 +89,14 @@ void Validate::wrap_callback(Call& call) {
   constexpr std::size_t kMostKept = 4096;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): a wrapper made the word
   const auto function = reinterpret_cast<yoke_host_callback_fn>(call.words[1]);
-  std::unique_ptr<HostCallback> callback(new HostCallback{reporter_, function, call.pointer<void>(2)});
+  const std::shared_ptr<Object>& stream = call.objects[0];
+  std::uint64_t issued = 0;
+  if (stream != nullptr) {
+    const std::lock_guard lock(stream->mutex);
+    issued = stream->issued;
+  }
+  std::unique_ptr<HostCallback> callback(
+      new HostCallback{reporter_, function, call.pointer<void>(2), memory_, stream, issued});
   call.note->callback = callback.get();
   call.words[1] = reinterpret_cast<std::uint64_t>(&HostCallback::run);
   call.words[2] = reinterpret_cast<std::uint64_t>(callback.get());
@@ -148,6 +155,9 @@ bool Validate::deallocating(void* memory) {
 void HostCallback::run(void* self, std::int32_t status) {
   auto& callback = *static_cast<HostCallback*>(self);
   if (callback.call_count.fetch_add(1) == 0) {
+    if (const auto stream = std::move(callback.stream); stream != nullptr) {
+      callback.memory.finish_sources(*stream, callback.after, status == YOKE_STATUS_OK, callback.reporter);
+    }
     callback.function(callback.user, status);
   } else {
     callback.reporter.plugin(Rule::kHostCallback, "stream_host_callback", "called the callback twice");

@@ -85,6 +85,8 @@ struct Queued {
 // The work that happens before a point: the last ticket of each stream, by the stream's number.
 using Order = std::map<std::uint64_t, std::uint64_t>;
 
+class HostMemory;
+
 // A pending stream_host_callback. The plugin calls run() in place of the host's function.
 struct HostCallback {
   static void run(void* self, std::int32_t status);
@@ -92,6 +94,9 @@ struct HostCallback {
   const Reporter& reporter;
   yoke_host_callback_fn function = nullptr;
   void* user = nullptr;
+  HostMemory& memory;
+  std::shared_ptr<Object> stream;  // null after the call
+  std::uint64_t after = 0;         // the ticket of the work before it
   std::atomic<int> call_count{0};
 };
 
@@ -182,6 +187,8 @@ class HostMemory {
            bool is_target);
   // Ends the copies of the stream up to stream.completed; `ok`: without failure.
   void finish(const Object& stream, bool ok, const Reporter& reporter);
+  // Ends the copies from sources up to this ticket. A host callback of the stream may then free the sources.
+  void finish_sources(const Object& stream, std::uint64_t last, bool ok, const Reporter& reporter);
 
  private:
   struct Part {

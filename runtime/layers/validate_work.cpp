@@ -192,6 +192,21 @@ void HostMemory::finish(const Object& stream, bool ok, const Reporter& reporter)
   check_targets(targets, stream, reporter);
 }
 
+void HostMemory::finish_sources(const Object& stream, std::uint64_t last, bool ok, const Reporter& reporter) {
+  const std::lock_guard lock(mutex_);
+  const auto end = all_.upper_bound({stream.number, last});
+  for (auto at = all_.lower_bound({stream.number, 0}); at != end;) {
+    if (at->second.is_target) {
+      ++at;
+      continue;
+    }
+    if (ok) {
+      check_source(at->second, stream, reporter);
+    }
+    at = all_.erase(at);
+  }
+}
+
 void HostMemory::check_source(const Part& part, const Object& stream, const Reporter& reporter) {
   Hash hash;
   const bool is_mapped = hash_mapped(part.memory, part.byte_count, hash);

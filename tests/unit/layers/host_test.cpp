@@ -120,6 +120,22 @@ TEST_F(ValidateHost, SourceChangedBeforeCopyIsDoneIsReported) {
   EXPECT_THAT(found(), ElementsAre("16 host from_host"));
 }
 
+TEST_F(ValidateHost, HostCallbackMayChangeTheSourcesOfEarlierCopies) {
+  do_no_work(*control, YOKE_SOURCE_UNTIL_EVENT);
+  enter();
+  std::vector<std::byte> data(64);
+  auto* buffer = make_buffer(64);
+  auto* stream = make_stream();
+  const auto change = [](void* user, std::int32_t) { *static_cast<std::byte*>(user) = std::byte{1}; };
+  for (const bool too_early : {false, true}) {
+    copy_in(stream, buffer, data.data(), 64);
+    data[1] = std::byte{too_early};
+    streams->stream_host_callback(stream, change, data.data(), error());
+    streams->stream_wait(stream, 10'000'000'000, error());
+    EXPECT_EQ(found().size(), too_early ? 1U : 0U);
+  }
+}
+
 TEST_F(ValidateHost, SourceThatIsAlsoATargetMayChange) {
   do_no_work(*control, YOKE_SOURCE_UNTIL_EVENT);
   enter();
