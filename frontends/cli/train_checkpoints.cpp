@@ -87,9 +87,10 @@ void TrainCheckpoints::read(const TrainData& data) {
   notes_[kDataNote] = prepared;
   const auto before = found_->notes.find(kDataNote);
   if (before != found_->notes.end() && before->second != prepared) {
-    throw Error(ErrorCode::kInvalidArgument,
-                latest.string() + " is of a run with data other than " + data.name +
-                    "; give the same data, or start from its parameters with --load and another --save");
+    throw Error(ErrorCode::kInvalidArgument, latest.string() + " is of a run with data other than " +
+                                                 data.name +
+                                                 "; give the same data and --seed, which divides it, or "
+                                                 "start from its parameters with --load and another --save");
   }
 }
 

@@ -44,13 +44,16 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
 }
 
 void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
-  line.text("model", &options.model,
-            "mlp: and the widths of the hidden layers: mlp:500 (default with --data), mlp:300-100, ...; for "
-            "images lenet or resnet18; for the characters of a text, --data FILE, char-bigram, char-mlp, "
-            "char-lstm or gpt:layers=4,heads=4,width=128,context=64");
+  line.text(
+      "model", &options.model,
+      "mlp: and the widths of the hidden layers: mlp:500 (default for images), mlp:50 (default for tables), "
+      "mlp:16-16 (default for half-moons); for images lenet or resnet18; for the characters of a text, "
+      "--data FILE, char-bigram, char-mlp, "
+      "char-lstm or gpt:layers=4,heads=4,width=128,context=64");
   line.integer("batch", &typed.batch, {1, kMost},
-               "examples per step, over all shards, default 100 (half-moons 20)");
-  line.integer("epochs", &typed.epochs, {1, kMost}, "passes over the data, default 5 (half-moons 30)");
+               "examples per step, over all shards, default 100 (tables and texts 32, half-moons 20)");
+  line.integer("epochs", &typed.epochs, {1, kMost},
+               "passes over the data, default 5 (tables 40, half-moons 30)");
   line.integer("steps", &typed.steps, {1, kMost}, "number of steps, instead of --epochs");
   constexpr double kTiny = 1e-38;  // smaller numbers are 0 as f32
   line.text("optimizer", &options.optimizer, "sgd (default), adam, adamw, rmsprop, adagrad, lion or lamb",

@@ -293,6 +293,20 @@ constexpr Single kReductions[] = {
   first[n] = argmax[i] sqrt(z[n, i]) + f16(i)
   bytes[n] = argmax[i] b[n, i] / 16
 })"},
+    {"RowValueThatIsReplacedAfterItWasRead", R"(() {
+  arg x : f32[12, 300] in
+  arg s : f32[12] inout
+  arg whole : f32[] inout
+  arg u : f32[12, 300] out
+  arg v : f32[12, 300] out
+  arg w : f32[300] out
+  u[r, i] = x[r, i] + s[r]
+  s[r] = max[i] x[r, i]
+  v[r, i] = x[r, i] - s[r]
+  w[i] = whole[] + 1.0
+  whole[] = max[r, i] x[r, i]
+  w[i] = w[i] * whole[]
+})"},
 };
 
 std::ostream& operator<<(std::ostream& out, const Single& single) {
