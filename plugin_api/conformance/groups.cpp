@@ -46,6 +46,7 @@ constexpr Group kGroups[] = {
     {"program", program_tests},
     {"program", program_text_tests},
     {"program", program_border_tests},
+    {"program", program_statement_tests},
     {"program", program_variant_tests},
     {"program", program_load_tests},
     {"program", program_cache_tests},

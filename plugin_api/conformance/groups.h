@@ -43,6 +43,7 @@ std::vector<Test> event_time_tests();
 std::vector<Test> program_tests();
 std::vector<Test> program_text_tests();
 std::vector<Test> program_border_tests();
+std::vector<Test> program_statement_tests();
 std::vector<Test> program_variant_tests();
 std::vector<Test> program_load_tests();
 std::vector<Test> program_cache_tests();

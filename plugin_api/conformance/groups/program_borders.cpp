@@ -40,8 +40,10 @@ Test family_test(Test test) {
   return test;
 }
 
+}  // namespace
+
 // Families of operands and of statements that depend on each other.
-std::vector<Test> statement_tests() {
+std::vector<Test> program_statement_tests() {
   return {
       family_test<literal_programs, 14, 2>(
           {"literals",
@@ -76,8 +78,6 @@ std::vector<Test> statement_tests() {
                                          {25, 26}})};
 }
 
-}  // namespace
-
 std::vector<Test> contraction_loop_tests() {
   return {
       family_test<loop_programs>({"loops",
@@ -94,7 +94,7 @@ std::vector<Test> contraction_loop_tests() {
 }
 
 std::vector<Test> program_border_tests() {
-  std::vector<Test> tests = {
+  return {
       family_test<operator_programs>(
           {"operators",
            "every operation on every type is right at the borders of the type: limits, infinities, NaN, "
@@ -148,10 +148,6 @@ std::vector<Test> program_border_tests() {
                                   "loops of every small extent, of extents around powers of two and of whole "
                                   "blocks, write all elements and nothing else",
                                   {25, 26}})};
-  for (Test& test : statement_tests()) {
-    tests.push_back(std::move(test));
-  }
-  return tests;
 }
 
 }  // namespace yoke::conformance
