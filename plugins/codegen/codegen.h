@@ -115,9 +115,9 @@ class VendorLibrary {
  protected:
   VendorLibrary() = default;
   VendorLibrary(const VendorLibrary&) = default;
-  VendorLibrary(VendorLibrary&&) = default;
+  VendorLibrary(VendorLibrary&&) noexcept = default;
   VendorLibrary& operator=(const VendorLibrary&) = default;
-  VendorLibrary& operator=(VendorLibrary&&) = default;
+  VendorLibrary& operator=(VendorLibrary&&) noexcept = default;
 };
 
 // Null: kernels compute all of them.

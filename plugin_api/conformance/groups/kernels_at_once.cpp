@@ -19,13 +19,13 @@ struct LargeForm {
   std::string_view statement;
   std::uint64_t results;
 };
-constexpr std::uint64_t kElements = 128 * 1024;
+constexpr std::uint64_t kElements = 131'072;
 constexpr LargeForm kLargeForms[] = {
     {"arg x : f32[131072] in\n arg y : f32[131072] out\n", "y[i] = x[i] + 1\n", kElements},
     {"arg x : f32[512, 256] in\n arg y : f32[512] out\n", "y[i] = sum[j] x[i, j]\n", 512},
     {"arg x : f32[131072] in\n arg y : f32[] out\n", "y[] = max[i] x[i]\n", 1},
     {"arg x : f32[1024, 128] in\n arg y : f32[128, 128] out\n", "y[i, j] = sum[k:50] x[i + 7, k] * x[k, j]\n",
-     128 * 128}};
+     16'384}};
 
 float element(std::uint64_t i) {
   return static_cast<float>(i * 7 % 11) - 5;
