@@ -86,7 +86,7 @@ void queued_fills(Kit& kit) {
     Modelled model(kit.device(), random, slot * patterns.size());
     const Stream streams[] = {Stream(kit.device()), Stream(kit.device())};
     for (std::size_t i = 0; i < patterns.size(); ++i) {
-      const Bytes pattern = patterns[i];
+      const Bytes& pattern = patterns[i];
       const std::uint64_t byte_count = slot - (slot > 8 ? 8 : 0);
       expect_ok(kit.plugin().fill(streams[i % 2].get(), model.buffer.get(), i * slot, byte_count,
                                   pattern.data(), static_cast<std::uint32_t>(pattern.size())),

@@ -124,7 +124,7 @@ Case access_program(std::uint64_t seed, std::uint64_t draw, Op op, Type type, bo
       if (has_bool && form % 2 == 0) {
         result = Type::kBool;
       } else {
-        value = "select(" + value + ", a[i, j], c[i])";
+        value.insert(0, "select(").append(", a[i, j], c[i])");
       }
     }
     write(text, form, result, form + draw, value);

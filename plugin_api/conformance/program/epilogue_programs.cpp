@@ -98,6 +98,7 @@ Case epilogue_program(std::uint64_t seed, std::uint64_t number, Type type) {
 }
 
 // {n} elements, rounds of t, a symbol s from 0 to 4.
+// NOLINTBEGIN(bugprone-suspicious-missing-comma): the literals are long
 constexpr std::string_view kRoundForms[] = {
     "arg x : {T}[{x}] in\n arg y : {T}[{n}] inout\n repeat R {\n y[i] += x[t + i]\n }\n",
     "arg x : {T}[{r}, {n}] in\n arg y : {T}[{r}, {n}] inout\n repeat R {\n y[t, i] = x[t, i] * 2 + {T}(s)\n "
@@ -118,6 +119,7 @@ constexpr std::string_view kRoundForms[] = {
     "arg x : {T}[{x}] in\n arg y : {T}[{n}] inout\n repeat R {\n y[i] = (x[-i + t + s] else 3) - y[i]\n }\n",
     "arg x : {T}[{n}] in\n arg y : {T}[{n}] inout\n repeat R {\n y[i] = select(i < t * 3, x[i], y[i])\n y[t] "
     "= {T}(s)\n }\n"};
+// NOLINTEND(bugprone-suspicious-missing-comma)
 
 Case round_program(std::uint64_t seed, std::uint64_t number, Type type) {
   constexpr std::uint64_t kExtents[] = {33, 100, 1025, 20'001, 70'001};
