@@ -48,8 +48,7 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
       "model", &options.model,
       "mlp: and the widths of the hidden layers: mlp:500 (default for images), mlp:50 (default for tables), "
       "mlp:16-16 (default for half-moons); for images lenet or resnet18; for the characters of a text, "
-      "--data FILE, char-bigram, char-mlp, "
-      "char-lstm or gpt:layers=4,heads=4,width=128,context=64");
+      "--data FILE, char-bigram, char-mlp, char-lstm or gpt:layers=4,heads=4,width=128,context=64");
   line.integer("batch", &typed.batch, {1, kMost},
                "examples per step, over all shards, default 100 (tables and texts 32, half-moons 20)");
   line.integer("epochs", &typed.epochs, {1, kMost},

@@ -26,8 +26,8 @@ struct LoopSteps {
   std::int64_t target = 0;
 };
 
-// A dimension of the slid factor with the index (kept_step * kept + summed_step * summed + constant) / divisor,
-// where `kept` is a loop of the target and `summed` is a reduced loop. A step is 0 if there is no such loop.
+// A dimension of the slid factor, the one with the windows. Its index is (kept_step * kept + summed_step * summed +
+// constant) / divisor: `kept` is a loop of the target, `summed` a reduced loop. The step of a missing loop is 0.
 struct Slide {
   std::int64_t kept = 1;  // extents
   std::int64_t summed = 1;

@@ -154,6 +154,7 @@ void Routine::link_calls() {
     const PlannedCall* const planned = kernels_->calls()[l].get();
     calls_.emplace_back();
     if (planned != nullptr) {
+      const Current current = kernels_->context().enter();  // the library may load kernels
       DeviceLibrary::Handle& handle = handles_[&planned->library];
       if (handle == nullptr) {
         handle = planned->library.take_handle();
