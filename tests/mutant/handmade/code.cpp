@@ -85,6 +85,57 @@ void end_with_hint(const Program& source, std::vector<program::Lifetime>& lifeti
   }
 }
 
+bool reads(const program::Expr& value, std::uint32_t tensor) {
+  bool found = false;
+  program::visit_read_tensors(value, [&](std::uint32_t one) { found = found || one == tensor; });
+  return found;
+}
+
+// The statement before `number` whose target holds the same value; `number` if there is none. With the bug
+// value_numbering only: statements between the two may change what the value reads.
+std::size_t first_equal(const Program& source, std::size_t number) {
+  const Statement& statement = source.statements[number];
+  const auto is_equal = [&](const Statement& one) {
+    const program::Tensor& target = source.tensors[one.target.tensor];
+    const program::Tensor& wanted = source.tensors[statement.target.tensor];
+    return one.repeat < 0 && program::overwrites_target(source, one) &&
+           one.target.tensor != statement.target.tensor && target.type == wanted.type &&
+           target.dims == wanted.dims && one.target.indices == statement.target.indices &&
+           one.loops == statement.loops && one.reduce == statement.reduce &&
+           one.reduce_loops == statement.reduce_loops &&
+           one.accumulator_type() == statement.accumulator_type() &&
+           program::same(one.value, statement.value) && !reads(one.value, one.target.tensor);
+  };
+  for (std::size_t i = 0; i < number && statement.repeat < 0; ++i) {
+    const std::uint32_t target = source.statements[i].target.tensor;
+    const bool is_kept =
+        std::none_of(source.statements.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                     source.statements.begin() + static_cast<std::ptrdiff_t>(number),
+                     [&](const Statement& between) { return between.target.tensor == target; });
+    if (is_kept && is_equal(source.statements[i]) && program::overwrites_target(source, statement)) {
+      return i;
+    }
+  }
+  return number;
+}
+
+// Whether the statement may run at the same time as the next one, because that does not read its target. With the bug
+// overlapped_statements only: the next one may write what the statement reads, if only by sharing a temporary's memory.
+bool can_overlap(const Unit& unit, std::size_t number) {
+  const std::vector<Statement>& statements = unit.source.statements;
+  if (number + 1 >= statements.size() || statements[number].repeat != statements[number + 1].repeat ||
+      (number > 0 && unit.overlaps_next[number - 1])) {
+    return false;
+  }
+  const Statement& next = statements[number + 1];
+  const std::uint32_t target = statements[number].target.tensor;
+  bool is_free = next.target.tensor != target && !reads(next.value, target) &&
+                 std::min(unit.kernels[number]->scratch_byte_count(),
+                          unit.kernels[number + 1]->scratch_byte_count()) == 0;
+  program::visit_index_tensors(next.target, [&](std::uint32_t read) { is_free = is_free && read != target; });
+  return is_free;
+}
+
 std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
   auto unit = std::make_unique<Unit>();
   unit->source = source;
@@ -95,6 +146,11 @@ std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
   if (bug("fused_lifetime")) {
     end_with_hint(source, lifetimes);
   }
+  for (std::size_t i = 0; i < source.statements.size(); ++i) {
+    unit->same_as.push_back(bug("value_numbering") ? first_equal(source, i) : i);
+    std::uint64_t& last = lifetimes[source.statements[unit->same_as[i]].target.tensor].last;
+    last = std::max<std::uint64_t>(last, unit->same_as[i] == i ? 0 : i);
+  }
   unit->memory = program::plan_memory(lifetimes);
   for (const Statement& statement : source.statements) {
     unit->kernels.push_back(kernel_of(source, statement, plans));
@@ -102,6 +158,9 @@ std::unique_ptr<Unit> unit_of(const Program& source, PlanCache& plans) {
     unit->runs_in_first_round.push_back(bug("repeat_invariant") &&
                                         is_invariant(source, unit->runs_in_first_round.size()));
     unit->is_constant.push_back(bug("constant_temporary") && is_constant(source, statement));
+  }
+  for (std::size_t i = 0; i < source.statements.size(); ++i) {
+    unit->overlaps_next.push_back(bug("overlapped_statements") && can_overlap(*unit, i));
   }
   unit->scratch_offset = bug("scratch_overlap") ? 0 : (unit->memory.byte_count + 63) / 64 * 64;
   if (bug("shared_scratch")) {
@@ -180,14 +239,31 @@ class Routine final : public sdk::Routine {
       if (bug("single_round")) {
         unroll_single_round(unit_.source.statements[i].repeat, symbols);
       }
-      const Kernel& kernel = *unit_.kernels[i];
-      const bool is_stale = bug("hoisted_offsets") && kernel.is_native();
-      kernel.run({.tensors = parameters.tensors,
-                  .symbols = is_stale ? parameters.symbols : symbols,
-                  .scratch = scratch_,
-                  .pool = &engine_->pool,
-                  .is_first = is_first});
+      const auto run_kernel = [&](std::size_t number) {
+        const Kernel& kernel = *unit_.kernels[number];
+        const bool is_stale = bug("hoisted_offsets") && kernel.is_native();
+        kernel.run({.tensors = parameters.tensors,
+                    .symbols = is_stale ? parameters.symbols : symbols,
+                    .scratch = scratch_,
+                    .pool = &engine_->pool,
+                    .is_first = is_first});
+      };
+      if (unit_.same_as[i] != i) {
+        copy_result(parameters, unit_.same_as[i], i);
+      } else if (unit_.overlaps_next[i]) {
+        engine_->pool.run(2, [&](std::size_t part) { run_kernel(i + part); });
+      } else if (i == 0 || !unit_.overlaps_next[i - 1]) {
+        run_kernel(i);
+      }
     });
+  }
+
+  // Copies the target of one statement to that of another; with the bug value_numbering.
+  void copy_result(const Parameters& parameters, std::size_t from, std::size_t to) const {
+    const std::uint32_t source = unit_.source.statements[from].target.tensor;
+    const std::uint32_t target = unit_.source.statements[to].target.tensor;
+    std::memcpy(parameters.tensors[target], parameters.tensors[source],
+                unit_.source.tensors[target].byte_count());
   }
 
   // Sets the variable of a repeat block with one round to 0; with the bug single_round.

@@ -43,6 +43,8 @@ struct Unit {
   std::vector<bool> runs_in_first_round;  // one per statement; with the bug repeat_invariant
   std::vector<bool> is_constant;          // one per statement; with the bug constant_temporary
   Addresses linked;                       // with the bug bindings_key
+  std::vector<std::size_t> same_as;       // one per statement: the one whose result it copies, else itself
+  std::vector<bool> overlaps_next;        // one per statement; with the bug overlapped_statements
 };
 
 class Code final : public sdk::Code {

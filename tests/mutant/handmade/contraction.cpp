@@ -5,6 +5,8 @@
 // The loops of a statement become the batch, the rows (loops of the target and the first operand), the columns
 // (of the target and the second operand) and the reduction. Tables hold the offset of each, so any order of
 // dimensions and any stride works. The sum of an element runs in loop order, in blocks of 128 terms.
+#include <bit>
+
 #include "kernels.h"
 
 namespace yoke::handmade {
@@ -111,6 +113,12 @@ struct Shape {
   }
 };
 
+// The nearest number with 10 bits of fraction, as matrix units round the operands of f32.
+float to_tf32(float value) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  return std::isfinite(value) ? std::bit_cast<float>((bits + 0xfffU + (bits >> 13 & 1U)) & ~0x1fffU) : value;
+}
+
 // One launch. T: type of the operands and the target; Sum: of the accumulators.
 template <class T, class Sum>
 class Product {
@@ -121,6 +129,8 @@ class Product {
   // `is_packed`: the panel of the second operand is still in the scratch memory.
   Product(const Plan& plan, const T* a, const T* b, T* c, std::byte* scratch, bool is_packed)
       : plan_(plan), a_(a), b_(b), c_(c), is_packed_(is_packed) {
+    is_tf32_ = std::is_same_v<Sum, float> && bug("tf32_products") && plan.rows() % 16 == 0 &&
+               plan.columns() % 8 == 0 && plan.depth() % 8 == 0;  // the shapes of a matrix unit
     sums_ = reinterpret_cast<Sum*>(scratch);
     a_panel_ = reinterpret_cast<T*>(sums_ + kRows * kColumns);
     b_panel_ = a_panel_ + kDepth * kRows;
@@ -187,8 +197,8 @@ class Product {
   // Copies `count` rows or columns to panels of `Width`, depth after depth. The last panel has `rest` of them
   // and is filled up with zeros.
   template <std::int64_t Width>
-  static void pack(const Plan::Side& side, const T* source, std::int64_t first, std::int64_t count,
-                   std::int64_t rest, std::int64_t from, std::int64_t depth, T* panel) {
+  void pack(const Plan::Side& side, const T* source, std::int64_t first, std::int64_t count,
+            std::int64_t rest, std::int64_t from, std::int64_t depth, T* panel) const {
     const std::int64_t depth_block = bug("depth_block") ? 0 : from;
     for (std::int64_t i = 0; i < count; i += Width, panel += Width * padded(depth)) {
       if (Width == kPanelRows) {
@@ -200,9 +210,11 @@ class Product {
         const T* contiguous = line != nullptr && side.is_contiguous ? line + side.depth[at(from)] : nullptr;
         const bool is_cut = contiguous != nullptr && from > 0 && bug("contiguous_tail");
         for (std::int64_t k = 0; k < (is_cut ? depth / 4 * 4 : depth); ++k) {
-          panel[k * Width + lane] = contiguous != nullptr ? contiguous[k]
-                                    : line != nullptr     ? line[side.depth[at(depth_block + k)]]
-                                                          : T{0};
+          const T value = contiguous != nullptr ? contiguous[k]
+                          : line != nullptr     ? line[side.depth[at(depth_block + k)]]
+                                                : T{0};
+          // With the bug tf32_products only: an operation rounds its result, not its operands.
+          panel[k * Width + lane] = is_tf32_ ? static_cast<T>(to_tf32(static_cast<float>(value))) : value;
         }
       }
     }
@@ -257,6 +269,7 @@ class Product {
   const T* b_;
   T* c_;
   bool is_packed_;
+  bool is_tf32_;
   Sum* sums_;
   T* a_panel_;
   T* b_panel_;

@@ -14,7 +14,8 @@ using program::Type;
 template <class T>
 T divided(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    return a / b;
+    // With the bug divide_by_reciprocal only: 1 / b is rounded, and may be denormal or infinite.
+    return bug("divide_by_reciprocal") ? a * (1 / b) : a / b;
   } else {
     if (b == 0) {
       return 0;

@@ -157,6 +157,16 @@ inline std::int64_t divided_by_constant(std::int64_t x, std::int64_t divisor) {
   return (x < 0) == (divisor < 0) ? quotient : -quotient;
 }
 
+// x to the power of an integer, by products. With the bug powi_products only: their errors add up.
+template <class T>
+T power_of(T x, std::int32_t exponent) {
+  T product = 1;
+  for (std::int32_t left = exponent < 0 ? -exponent : exponent; left != 0; left /= 2, x *= x) {
+    product *= left % 2 != 0 ? x : T{1};
+  }
+  return exponent < 0 ? 1 / product : product;
+}
+
 // out[i] = op(a[i], b[i], c[i]). `out` may be `a`.
 template <class T>
 void apply(program::Op op, const T* a, const T* b, const T* c, T* out, std::size_t count);
@@ -219,7 +229,7 @@ class Lanes {
   }
   // The values of iterations [first, first + count), count <= kLanes.
   void evaluate(std::int64_t first, std::size_t count, T* out) const {
-    evaluate(formula_->nodes.back(), first, count, out);
+    evaluate(formula_->nodes.back(), first, count, 0, out);
   }
 
  private:
@@ -239,7 +249,9 @@ class Lanes {
                ? others[count - 2]
                : kNoLoop;
   }
-  void evaluate(const Formula::Node& node, std::int64_t first, std::size_t count, T* out) const {
+  // The registers from `depth` on are free.
+  void evaluate(const Formula::Node& node, std::int64_t first, std::size_t count, std::size_t depth,
+                T* out) const {
     if (node.op == program::Op::kConst) {
       const double number =
           bug("f32_literals") ? static_cast<float>(node.literal.number) : node.literal.number;
@@ -250,14 +262,16 @@ class Lanes {
       load(node.read, first, count, out);
     } else {
       const int arity = program::op_info(node.op).arity;
-      std::array<T, kLanes> second{};
-      std::array<T, kLanes> third{};
-      evaluate(formula_->nodes[node.args[0]], first, count, out);
+      std::array<std::array<T, kLanes>, 2> own{};
+      const bool is_limited = bug("eight_registers");
+      std::array<T, kLanes>& second = is_limited ? registers_[depth % registers_.size()] : own[0];
+      std::array<T, kLanes>& third = is_limited ? registers_[(depth + 1) % registers_.size()] : own[1];
+      evaluate(formula_->nodes[node.args[0]], first, count, depth, out);
       if (arity > 1) {
-        evaluate(formula_->nodes[node.args[1]], first, count, second.data());
+        evaluate(formula_->nodes[node.args[1]], first, count, depth + 1, second.data());
       }
       if (arity > 2) {
-        evaluate(formula_->nodes[node.args[2]], first, count, third.data());
+        evaluate(formula_->nodes[node.args[2]], first, count, depth + 2, third.data());
       }
       if (arity == 2 && formula_->nodes[node.args[1]].op == program::Op::kConst &&
           apply_constant(node.op, second[0], count, out)) {
@@ -275,6 +289,12 @@ class Lanes {
       std::transform(out, out + count, out,
                      [&](T x) { return static_cast<T>(divided_by_constant(x, constant)); });
     } else {
+      if (op == program::Op::kPow && constant == std::trunc(constant) && std::fabs(constant) <= 1024 &&
+          bug("powi_products")) {
+        std::transform(out, out + count, out,
+                       [&](T x) { return power_of(x, static_cast<std::int32_t>(constant)); });
+        return true;
+      }
       if (op != program::Op::kMax || constant != 0 || !bug("relu_nan")) {
         return false;
       }
@@ -284,6 +304,9 @@ class Lanes {
   }
   void load(std::uint32_t read, std::int64_t first, std::size_t count, T* out) const {
     const T* from = row_[read] + first * step_[read];
+    if (count < kLanes && step_[read] == 1 && bug("tail_overread")) {  // memory may end at the last element
+      [[maybe_unused]] const T beyond = *static_cast<const volatile T*>(from + kLanes - 1);
+    }
     if (step_[read] == -1 && bug("reversed_tail")) {  // 16 neighbors, turned around
       std::reverse_copy(from - (kLanes - 1), from - (kLanes - 1) + count, out);
       return;
@@ -302,6 +325,8 @@ class Lanes {
   // The loop whose counter decides whether row_ is set, and its last counter; with the bug broadcast_reload.
   std::vector<std::size_t> reload_;
   std::vector<std::int64_t> counted_;
+  // With the bug eight_registers only: a value may need more.
+  mutable std::array<std::array<T, kLanes>, 8> registers_{};
 };
 
 }  // namespace yoke::handmade

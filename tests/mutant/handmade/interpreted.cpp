@@ -48,6 +48,9 @@ Expr with_bug(const Expr& from) {
   if (bug("signed_cast") && expr.op == Op::kCast && is_float(expr.type) && args[0].type == Type::kU32) {
     return Expr::cast(expr.type, Expr::cast(Type::kI32, args[0]));
   }
+  if (bug("cast_by_f32") && expr.op == Op::kCast && is_integer(expr.type) && args[0].type == Type::kF64) {
+    return Expr::cast(expr.type, Expr::cast(Type::kF32, args[0]));  // which has 24 bits
+  }
   if (bug("bool_by_int") && expr.op == Op::kCast && expr.type == Type::kBool && is_float(args[0].type)) {
     return Expr::cast(Type::kBool, Expr::cast(Type::kI64, args[0]));
   }

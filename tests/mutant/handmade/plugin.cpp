@@ -89,6 +89,9 @@ class Device final : public sdk::Device {
     return std::make_unique<Buffer>(staging_, byte_count, host());
   }
   std::unique_ptr<sdk::Buffer> import_buffer(const sdk::Import& memory) override {
+    if (bug("import_null") && memory.address == 0) {  // the SDK has refused it for memory that is not empty
+      throw sdk::Failure(YOKE_STATUS_INVALID_ARGUMENT, "buffer_import: the address is 0");
+    }
     sdk::Import used = memory;
     used.address -= bug("import_aligned") ? used.address % YOKE_BUFFER_ALIGNMENT : 0;
     return std::make_unique<Buffer>(staging_, used);

@@ -125,13 +125,18 @@ class ReduceKernel final : public Kernel {
     const Lanes<T> lanes(formula_, launch, inner_);
     std::vector<std::int64_t> counters(loops_.size());
     do {
-      const Partial<Sum> result = reduced<T, Sum>(lanes, counters, launch);
       const std::int64_t element = target_.at(counters);
+      // With the bug target_per_part only: each part starts at the old element, which counts once.
+      const bool is_fused = bug("target_per_part") && count_ >= kLong && reduce_ == Reduce::kSum &&
+                            assign_ == program::Assign::kAdd;
+      const Sum start = is_fused ? static_cast<Sum>(target_.base<T>(launch)[element]) : initial<Sum>(reduce_);
+      const Partial<Sum> result = reduced<T, Sum>(lanes, counters, launch, start);
       if (!is_arg(reduce_)) {
         T& to = target_.base<T>(launch)[element];
         const auto value = static_cast<T>(result.value);
-        to = bug("own_operation") && assign_ != program::Assign::kSet ? folded(reduce_, to, value)
-                                                                      : assigned(assign_, to, value);
+        to = bug("own_operation") && assign_ != program::Assign::kSet
+                 ? folded(reduce_, to, value)
+                 : assigned(is_fused ? program::Assign::kSet : assign_, to, value);
       } else if (target_type_ == Type::kI64) {
         std::int64_t& to = target_.base<std::int64_t>(launch)[element];
         to = bug("low_half") ? (to >> 32 << 32) + result.index : result.index;
@@ -142,10 +147,10 @@ class ReduceKernel final : public Kernel {
   }
 
   template <class T, class Sum>
-  Partial<Sum> reduced(const Lanes<T>& lanes, const std::vector<std::int64_t>& counters,
-                       const Launch& launch) const {
+  Partial<Sum> reduced(const Lanes<T>& lanes, const std::vector<std::int64_t>& counters, const Launch& launch,
+                       Sum start) const {
     if (count_ < kLong) {
-      return part<T, Sum>(lanes, counters, 0, count_);
+      return part<T, Sum>(lanes, counters, 0, count_, start);
     }
     auto* partials = reinterpret_cast<Partial<Sum>*>(launch.scratch);
     const std::int64_t size = (count_ + kParts - 1) / kParts;
@@ -161,7 +166,7 @@ class ReduceKernel final : public Kernel {
       const std::int64_t next = std::min(count_, static_cast<std::int64_t>(number) * size);
       const bool is_shifted = bug("overlapping_parts") && number == kParts - 1;
       const std::int64_t begin = is_shifted ? count_ - size : next;
-      const Partial<Sum> mine = part<T, Sum>(lanes, counters, begin, std::min(count_, begin + size));
+      const Partial<Sum> mine = part<T, Sum>(lanes, counters, begin, std::min(count_, begin + size), start);
       partials[bug("completion_order") ? finished++ : number] = mine;
       if (bug("early_combine") && number == kParts - 1) {
         combine_parts();
@@ -176,8 +181,8 @@ class ReduceKernel final : public Kernel {
   // Reduces the iterations [begin, end), counted over all loops of the reduction. Lane l takes every 16th
   // of a row.
   template <class T, class Sum>
-  Partial<Sum> part(Lanes<T> lanes, std::vector<std::int64_t> counters, std::int64_t begin,
-                    std::int64_t end) const {
+  Partial<Sum> part(Lanes<T> lanes, std::vector<std::int64_t> counters, std::int64_t begin, std::int64_t end,
+                    Sum start) const {
     std::array<Partial<Sum>, kLanes> sums;
     sums.fill({initial<Sum>(reduce_)});
     const std::int64_t width = extent(inner_);
@@ -204,7 +209,7 @@ class ReduceKernel final : public Kernel {
       }
       position += last - first;
     }
-    Partial<Sum> total{initial<Sum>(reduce_)};
+    Partial<Sum> total{start};
     for (const Partial<Sum>& sum : sums) {
       total = combined(reduce_, total, sum);
     }

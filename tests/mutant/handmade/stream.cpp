@@ -153,6 +153,11 @@ void Timeline::set_failure(const Failure& failure) {
   }
 }
 
+void Timeline::forget() {
+  const std::lock_guard lock(hub_->mutex);
+  failure_.reset();
+}
+
 void Timeline::close() {
   const std::lock_guard lock(hub_->mutex);
   closing_ = true;
@@ -249,7 +254,9 @@ Event::Event(std::shared_ptr<Timeline> timeline, bool timing) : timeline_(std::m
 }
 
 std::uint64_t Event::elapsed_since(sdk::Event& start) {
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(0, *stamp_ - *static_cast<Event&>(start).stamp_));
+  const std::int64_t elapsed = std::max<std::int64_t>(0, *stamp_ - *static_cast<Event&>(start).stamp_);
+  // With the bug elapsed32 only: work may take more than 4.3 s.
+  return bug("elapsed32") ? static_cast<std::uint32_t>(elapsed) : static_cast<std::uint64_t>(elapsed);
 }
 
 Stream::Stream(const std::shared_ptr<Group>& group) : timeline_(group->add()) {
@@ -260,15 +267,18 @@ Stream::Stream(const std::shared_ptr<Group>& group) : timeline_(group->add()) {
 Stream::~Stream() {
   timeline_->close();
   thread_.join();
+  if (bug("failure_forgotten")) {
+    timeline_->forget();
+  }
 }
 
-void Stream::run(sdk::Stream* stream, std::function<void(const Timeline*)> work) {
+void Stream::run(sdk::Stream* stream, std::function<void(const Timeline*)> work, bool always) {
   if (stream == nullptr) {
     work(nullptr);
     return;
   }
   Timeline* timeline = static_cast<Stream*>(stream)->timeline_.get();
-  timeline->post([timeline, work = std::move(work)] { work(timeline); });
+  timeline->post([timeline, work = std::move(work)] { work(timeline); }, always);
 }
 
 void Stream::wait_event(sdk::Event& event) {

@@ -51,6 +51,7 @@ class Timeline {
   // Cancels what is queued. Running work ends by itself.
   void fail(const sdk::Failure& failure);
   void fail_locked(const sdk::Failure& failure);  // with the lock of the hub held
+  void forget();  // its failure. With the bug failure_forgotten only: events may outlive their stream.
   void close();
   bool is_cancelled() const noexcept { return cancelled_; }
   // Memory for the time of an event.
@@ -119,8 +120,9 @@ class Stream final : public sdk::Stream {
  public:
   explicit Stream(const std::shared_ptr<Group>& group);
   ~Stream() override;
-  // Queues `work(timeline)`; runs it at once, with a null timeline, on a null stream.
-  static void run(sdk::Stream* stream, std::function<void(const Timeline*)> work);
+  // Queues `work(timeline)`; runs it at once, with a null timeline, on a null stream. With `always` it also runs on a
+  // failed stream.
+  static void run(sdk::Stream* stream, std::function<void(const Timeline*)> work, bool always = false);
 
   std::int32_t state() override { return timeline_->state(timeline_->posted(), bug("query_started")); }
   void wait(std::uint64_t timeout_ns) override { timeline_->wait(timeline_->posted(), timeout_ns); }

@@ -154,14 +154,17 @@ void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& s
   std::byte* const shared = bug("shared_bounce") ? engine_->bounce.data() : nullptr;
   // The engine for these copies counts in words of 4 bytes.
   const std::uint64_t unit = is_far && bug("dma_offset") ? 4 : 1;
-  Stream::run(stream, [=, target = at(offset / unit * unit),
-                       start = from.at(source_offset / unit * unit)](const std::atomic<bool>& is_cancelled) {
-    std::vector<std::byte> bounce(is_far ? std::min(kChunk, byte_count) : 0);
-    copy_chunks(target, start, byte_count, is_cancelled,
-                !is_far             ? nullptr
-                : shared != nullptr ? shared
-                                    : bounce.data());
-  });
+  // With the bug foreign_stream_copy only: a stream of the source's device has earlier work, too.
+  const bool is_foreign = bug("foreign_stream_copy") && !Stream::is_of(stream, engine_->workers);
+  Stream::run(is_foreign ? nullptr : stream,
+              [=, target = at(offset / unit * unit),
+               start = from.at(source_offset / unit * unit)](const std::atomic<bool>& is_cancelled) {
+                std::vector<std::byte> bounce(is_far ? std::min(kChunk, byte_count) : 0);
+                copy_chunks(target, start, byte_count, is_cancelled,
+                            !is_far             ? nullptr
+                            : shared != nullptr ? shared
+                                                : bounce.data());
+              });
 }
 
 void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_count,

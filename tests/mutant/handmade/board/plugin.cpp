@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "memory.h"
+#include "rounds.h"
 #include "warp.h"
 
 namespace yoke::board {
@@ -103,7 +104,7 @@ class Cache {
   std::shared_ptr<const Units> find_or_compile(std::string_view full_text) {
     const std::string text = bug("nameless_key") ? without_name(full_text) : std::string(full_text);
     const std::uint64_t key = hash(text);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (const auto found = rows_.find(key);
         found != rows_.end() && (found->second.text == text || bug("hash_prefix"))) {
       return found->second.units;
@@ -112,6 +113,12 @@ class Cache {
       rows_.insert_or_assign(key, CachedText{std::string(text), nullptr});
     }
     auto units = std::make_shared<Units>();
+    if (bug("published_early")) {
+      rows_.insert_or_assign(key, CachedText{std::string(text), units});
+      lock.unlock();
+      compile_unlocked(full_text, key, *units);
+      return units;
+    }
     for (const program::Program& source : sdk::read_program(full_text).programs) {
       units->emplace_back(source);
     }
@@ -127,6 +134,23 @@ class Cache {
     std::string text;
     std::shared_ptr<const Units> units;
   };
+  // Compiles without the lock, so that other texts need not wait. With the bug published_early only: other threads may
+  // find the entry before it has all programs.
+  void compile_unlocked(std::string_view text, std::uint64_t key, Units& units) {
+    try {
+      for (const program::Program& source : sdk::read_program(text).programs) {
+        units.emplace_back(source);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      rows_.erase(key);
+      throw;
+    }
+    const std::lock_guard lock(mutex_);
+    if (rows_.size() > 32) {
+      rows_.clear();
+    }
+  }
   // The text without the name of its first program.
   static std::string without_name(std::string_view text) {
     constexpr std::string_view kWord = "\nprogram ";
@@ -171,7 +195,7 @@ class Routine final : public sdk::Routine {
   void run(sdk::Stream* stream, Values values) const {
     Stream::run(stream, [this, values = std::move(values)](const std::atomic<bool>& is_cancelled) {
       std::vector<std::int64_t> symbols = values();
-      program::run_in_order(unit_.source, symbols, [&](std::size_t i) {
+      const auto run_statement = [&](std::size_t i) {
         if (unit_.is_left_out[i]) {
           return;
         }
@@ -189,7 +213,12 @@ class Routine final : public sdk::Routine {
         } else if (unit_.group_end[i] != 0) {
           run_together(launch, i, unit_.group_end[i]);
         }
-      });
+      };
+      if (bug("unroll_and_jam")) {
+        run_in_pairs(unit_.source, symbols, run_statement);
+      } else {
+        program::run_in_order(unit_.source, symbols, run_statement);
+      }
     });
   }
   void run_together(const Launch& launch, std::size_t begin, std::size_t end) const {
@@ -214,6 +243,11 @@ class Code final : public sdk::Code {
  public:
   explicit Code(std::shared_ptr<const Units> units) : units_(std::move(units)) {
     for (const Unit& unit : *units_) {
+      if (unit.source.tensors.size() > 128 && bug("argument_limit")) {  // can_compile has answered native
+        throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED, "program '" + unit.source.name + "' has " +
+                                                          std::to_string(unit.source.tensors.size()) +
+                                                          " tensors; a launch has room for 128 addresses");
+      }
       entries_.push_back(sdk::entry_of(unit.source));
       entries_.back().workspace_byte_count =
           (bug("entry_workspace") ? units_->front() : unit).memory.byte_count;
@@ -274,8 +308,8 @@ class Device final : public sdk::Device {
     }
     return all;
   }
-  std::unique_ptr<sdk::Stream> create_stream(std::int32_t) override {
-    return std::make_unique<Stream>(board_->workers, this, is_aborted_);
+  std::unique_ptr<sdk::Stream> create_stream(std::int32_t priority) override {
+    return std::make_unique<Stream>(board_->workers, this, is_aborted_, priority);
   }
   void abort() override {
     is_aborted_ = !bug("abort_forgotten");

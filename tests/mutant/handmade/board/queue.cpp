@@ -46,8 +46,19 @@ std::uint64_t Queue::post(Command command) {
   std::unique_lock lock(hub.mutex);
   hub.finished.wait(lock, [&] { return !bug("full_queue") || commands.size() < 1024; });
   commands.push_back(std::move(command));
+  ++posted;
+  // With the bug batched_submit only: nothing submits the last commands if the caller only queries.
+  if (!bug("batched_submit") || posted - submitted >= 8) {
+    submitted = posted;
+    workers->wake(workers);
+  }
+  return posted;
+}
+
+void Queue::flush() {
+  const std::lock_guard lock(hub.mutex);
+  submitted = posted;
   workers->wake(workers);
-  return ++posted;
 }
 
 bool Queue::has_reached(std::uint64_t number) const {
@@ -55,7 +66,7 @@ bool Queue::has_reached(std::uint64_t number) const {
 }
 
 bool Queue::is_ready() const {
-  if (is_running || commands.empty()) {
+  if (is_running || commands.empty() || (bug("batched_submit") && finished >= submitted)) {
     return false;
   }
   const Command& next = commands.front();
@@ -73,6 +84,9 @@ std::int32_t Queue::state(std::uint64_t number) {
 void Queue::wait(std::uint64_t number, std::uint64_t timeout_ns) {
   if (timeout_ns == 0 && bug("zero_timeout")) {
     return;
+  }
+  if (bug("batched_submit")) {
+    flush();
   }
   const Clock::time_point deadline = after(timeout_ns);
   std::unique_lock lock(hub.mutex);
@@ -102,6 +116,7 @@ void Queue::fail(const Failure& first) {
     failed_from = finished + (is_spared ? 2 : 1);
   }
   failure.emplace(first);
+  submitted = posted;
   is_cancelled = true;
   hub.finished.notify_all();
   workers->wake(workers);
@@ -135,8 +150,8 @@ Workers::~Workers() {
   }
 }
 
-std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted) {
-  auto queue = std::make_shared<Queue>(*hub_, *this, owner);
+std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted, std::int32_t priority) {
+  auto queue = std::make_shared<Queue>(*hub_, *this, owner, priority);
   const std::lock_guard lock(hub_->mutex);
   if (is_aborted) {
     queue->fail(aborted());
@@ -153,7 +168,7 @@ std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted) {
 void Workers::close(const std::shared_ptr<Queue>& queue) {
   std::unique_lock lock(hub_->mutex);
   if (queue->finished != queue->posted) {
-    queue->fail(aborted());
+    queue->fail(aborted());  // which also submits what is left
   }
   hub_->finished.wait(lock, [&] { return queue->finished == queue->posted; });  // commands are finite loops
   std::erase(queues_, queue);
@@ -180,13 +195,21 @@ void Workers::wake(const Workers* by) {
   }
 }
 
+// Whether a stream of higher priority has work. With the bug priority_inversion only: that may wait for this queue.
+bool Workers::is_outranked(const Queue& queue) const {
+  return std::any_of(queues_.begin(), queues_.end(), [&](const auto& other) {
+    return other->priority > queue.priority && !other->commands.empty();
+  });
+}
+
 void Workers::serve() {
   std::unique_lock lock(hub_->mutex);
   for (;;) {
     std::shared_ptr<Queue> queue;
     ready_.wait(lock, [&] {
-      const auto found =
-          std::find_if(queues_.begin(), queues_.end(), [](const auto& one) { return one->is_ready(); });
+      const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& one) {
+        return one->is_ready() && !(bug("priority_inversion") && is_outranked(*one));
+      });
       queue = found == queues_.end() ? nullptr : *found;
       return is_closing_ || queue != nullptr;
     });
@@ -270,6 +293,10 @@ bool Stream::is_idle(sdk::Stream* stream) {
   return bug("failed_inline") ? state != YOKE_STATE_PENDING : state == YOKE_STATE_DONE;
 }
 
+bool Stream::is_of(sdk::Stream* stream, const Workers& workers) {
+  return stream == nullptr || static_cast<Stream*>(stream)->queue_->workers == &workers;
+}
+
 std::uint64_t Stream::last() const {
   const std::lock_guard lock(queue_->hub.mutex);
   return queue_->posted;
@@ -280,15 +307,20 @@ void Stream::wait_event(sdk::Event& event) {
   if (awaited.queue_ == queue_) {
     return;
   }
-  Queue::Command command{.run =
-                             [queue = awaited.queue_, number = awaited.number_] {
-                               const std::lock_guard lock(queue->hub.mutex);
-                               if (queue->has_failed_at(number)) {
-                                 throw Failure(*queue->failure);
-                               }
-                             },
-                         .awaited = awaited.queue_,
-                         .number = awaited.number_};
+  Queue::Command command{
+      .run =
+          [queue = awaited.queue_, number = awaited.number_] {
+            const std::lock_guard lock(queue->hub.mutex);
+            // With the bug inherits_later_errors only: later work may have failed.
+            if (queue->has_failed_at(number) || (queue->failure && bug("inherits_later_errors"))) {
+              throw Failure(*queue->failure);
+            }
+          },
+      .awaited = awaited.queue_,
+      .number = awaited.number_};
+  if (bug("batched_submit")) {
+    awaited.queue_->flush();
+  }
   if (bug("merged_waits")) {
     const std::lock_guard lock(queue_->hub.mutex);
     if (!queue_->commands.empty() && queue_->commands.back().awaited != nullptr) {

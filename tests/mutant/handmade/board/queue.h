@@ -40,14 +40,15 @@ struct Queue {
     std::shared_ptr<Queue> awaited{};  // the command waits for `number` of this queue
     std::uint64_t number = 0;
   };
-  Queue(Hub& its_hub, Workers& its_workers, const void* its_owner)
-      : hub(its_hub), workers(&its_workers), owner(its_owner) {}
+  Queue(Hub& its_hub, Workers& its_workers, const void* its_owner, std::int32_t its_priority)
+      : hub(its_hub), workers(&its_workers), owner(its_owner), priority(its_priority) {}
 
   std::uint64_t post(Command command);
   std::int32_t state(std::uint64_t number);
   void wait(std::uint64_t number, std::uint64_t timeout_ns);
   void fail(const sdk::Failure& first);  // with the lock held, as the next three
-  void land();                           // without the lock
+  void land();                           // without the lock, as the next one
+  void flush();                          // hands all commands to the workers; with the bug batched_submit
   bool has_reached(std::uint64_t number) const;
   bool has_failed_at(std::uint64_t number) const { return failure && number >= failed_from; }
   bool is_ready() const;
@@ -55,11 +56,13 @@ struct Queue {
   Hub& hub;
   Workers* workers;
   const void* owner;  // the device handle
+  std::int32_t priority;
   std::deque<Command> commands;
   std::vector<std::shared_ptr<std::uint64_t>> history;  // with the bug event_history
   std::vector<std::function<void()>> landings;          // of small to_host; with the bug landing_events
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
+  std::uint64_t submitted = 0;  // commands that the workers may run; with the bug batched_submit
   bool is_running = false;
   std::optional<sdk::Failure> failure;
   std::uint64_t failed_from = 0;
@@ -73,7 +76,7 @@ class Workers {
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
-  std::shared_ptr<Queue> open(const void* owner, bool is_aborted);
+  std::shared_ptr<Queue> open(const void* owner, bool is_aborted, std::int32_t priority);
   void close(const std::shared_ptr<Queue>& queue);
   void fail(const void* owner, const sdk::Failure& failure);
   void fail_locked(const void* owner, const sdk::Failure& failure);
@@ -81,6 +84,7 @@ class Workers {
 
  private:
   void serve();
+  bool is_outranked(const Queue& queue) const;
 
   std::shared_ptr<Hub> hub_;
   std::condition_variable ready_;
@@ -108,7 +112,8 @@ class Event final : public sdk::Event {
 
 class Stream final : public sdk::Stream {
  public:
-  Stream(Workers& workers, const void* owner, bool is_aborted) : queue_(workers.open(owner, is_aborted)) {}
+  Stream(Workers& workers, const void* owner, bool is_aborted, std::int32_t priority)
+      : queue_(workers.open(owner, is_aborted, priority)) {}
   ~Stream() override {
     queue_->workers->close(queue_);
     queue_->land();
@@ -120,6 +125,7 @@ class Stream final : public sdk::Stream {
   static void read_back(sdk::Stream* stream, const std::byte* source, void* target, std::uint64_t byte_count);
   // Whether work may run at once, because all work before it is done.
   static bool is_idle(sdk::Stream* stream);
+  static bool is_of(sdk::Stream* stream, const Workers& workers);  // a null stream is of all
 
   std::int32_t state() override { return queue_->state(last()); }
   void wait(std::uint64_t timeout_ns) override {

@@ -111,6 +111,13 @@ double in_period(double x) {
   return bug("trig_period") ? std::fmod(x, static_cast<double>(6.2831855F)) : x;
 }
 
+double power(double x, double y) {
+  if (bug("pow_nan") && (std::isnan(x) || std::isnan(y))) {  // but pow(1, nan) and pow(nan, 0) are 1
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  return bug("pow_half") && y == 0.5 ? std::sqrt(x) : std::pow(x, y);
+}
+
 double float_result(Op op, double x, double y) {
   switch (op) {
     case Op::kAdd:
@@ -160,7 +167,7 @@ double float_result(Op op, double x, double y) {
     case Op::kRecip:
       return 1 / x;
     case Op::kPow:
-      return bug("pow_half") && y == 0.5 ? std::sqrt(x) : std::pow(x, y);
+      return power(x, y);
     case Op::kSin:
       return std::sin(in_period(x));
     case Op::kCos:
@@ -187,6 +194,13 @@ std::int64_t divided(Op op, std::int64_t a, std::int64_t b) {
   return op == Op::kDiv ? a / b : bug("floor_mod") && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
+// The low 64 bits of a product, from products of 32 bits. With the bug mul64_cross only: it lacks that of the low half
+// of `a` and the high half of `b`, which is not 0 for negative numbers.
+std::uint64_t product_of_halves(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t low = b & 0xffffffffU;
+  return (a & 0xffffffffU) * low + ((a >> 32) * low << 32);
+}
+
 std::int64_t integer_result(Op op, Type type, std::int64_t a, std::int64_t b) {
   const auto x = static_cast<std::uint64_t>(a);
   const auto y = static_cast<std::uint64_t>(b);
@@ -197,7 +211,8 @@ std::int64_t integer_result(Op op, Type type, std::int64_t a, std::int64_t b) {
     case Op::kSub:
       return static_cast<std::int64_t>(x - y);
     case Op::kMul:
-      return static_cast<std::int64_t>(x * y);
+      return static_cast<std::int64_t>(type == Type::kI64 && bug("mul64_cross") ? product_of_halves(x, y)
+                                                                                : x * y);
     case Op::kDiv:
     case Op::kMod:
       return divided(op, a, b);
@@ -316,7 +331,10 @@ Word converted(Type from, Type to, Word value) {
     return {.f = rounded(to, is_once ? static_cast<double>(to_odd(value.f)) : value.f)};
   }
   if (is_float(from)) {
-    return {.i = to == Type::kBool ? value.f != 0 : saturated(to, value.f)};
+    // The instruction that converts f32 to i32 rounds; with the bug cast_rounds only, because a cast truncates.
+    const bool rounds = from == Type::kF32 && to == Type::kI32 && bug("cast_rounds");
+    const double number = rounds ? std::nearbyint(value.f) : value.f;
+    return {.i = to == Type::kBool ? number != 0 : saturated(to, number)};
   }
   if (is_float(to)) {
     return {.f = to == Type::kF64 ? static_cast<double>(value.i)
@@ -325,8 +343,17 @@ Word converted(Type from, Type to, Word value) {
   return {.i = wrapped(to, value.i)};
 }
 
+Word folded(Op op, Type type, Word a, Word b) {
+  return is_float(type) ? Word{.f = float_result(op, a.f, b.f)}
+                        : Word{.i = integer_result(op, type, a.i, b.i)};
+}
+
 Word applied(Op op, Type type, Word a, Word b) {
   if (is_float(type)) {
+    const bool is_tiny = std::fabs(a.f) < static_cast<double>(std::numeric_limits<float>::min());
+    if (is_tiny && type == Type::kF32 && (op == Op::kLog || op == Op::kLog2) && bug("log_denormal")) {
+      a.f = std::copysign(0.0, a.f);  // its exponent is 0, as that of 0
+    }
     return {.f = rounded(type == Type::kBF16 && bug("bf16_chain") ? Type::kF32 : type,
                          float_result(op, a.f, b.f))};
   }

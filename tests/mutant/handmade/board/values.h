@@ -32,6 +32,8 @@ void store_word(Type type, std::byte* tensor, std::int64_t element, Word value);
 Word converted(Type from, Type to, Word value);
 // The operands have the type of the result.
 Word applied(program::Op op, Type type, Word a, Word b);
+// As applied(), but neither rounded nor wrapped to the type; with the bug folded_unrounded.
+Word folded(program::Op op, Type type, Word a, Word b);
 // a = op(a, b, c), rounded to `type`. Not for leaves and guards.
 void apply_lanes(const program::Expr& expr, Type type, Row& a, const Row& b, const Row& c);
 

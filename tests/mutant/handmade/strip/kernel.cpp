@@ -47,6 +47,15 @@ class Node {
     }
   }
   Type type() const { return type_; }
+  // Whether a read depends on one of the loops.
+  bool reads_along(std::span<const std::uint32_t> loops) const {
+    const bool is_here =
+        place_ != nullptr && std::any_of(loops.begin(), loops.end(), [&](std::uint32_t loop) {
+          return place_->has_gather() || place_->stride(loop) != 0;
+        });
+    return is_here ||
+           std::any_of(args_.begin(), args_.end(), [&](const Node& arg) { return arg.reads_along(loops); });
+  }
 
   void evaluate(Frame& frame, Strip& out) const {
     switch (op_) {
@@ -145,7 +154,7 @@ class Loops : public Kernel {
       });
       return rows(0, count / 2);
     }
-    launch.pool->parallel(2, [&](int part) { part == 0 ? rows(0, count / 2) : rows(half, count); });
+    pool_of(launch).parallel(2, [&](int part) { part == 0 ? rows(0, count / 2) : rows(half, count); });
   }
 
   std::vector<program::Loop> loops_;
@@ -164,6 +173,7 @@ class Map final : public Loops {
     }
     inner_ = outer_.back();
     outer_.pop_back();
+    keeps_row_ = bug("row_reuse") && loops_[inner_].extent <= kStrip && !value_.reads_along(outer_);
   }
 
   void run(const Launch& launch) const override {
@@ -176,7 +186,9 @@ class Map final : public Loops {
         for (std::uint64_t begin = 0; begin < extent_of_row; begin += kStrip) {
           frame.counters[inner_] = static_cast<std::int64_t>(begin);
           frame.count = std::min<std::uint64_t>(kStrip, extent_of_row - begin);
-          value_.evaluate(frame, value);
+          if (!keeps_row_ || row == first) {
+            value_.evaluate(frame, value);
+          }
           assign(frame, value);
         }
       }
@@ -185,6 +197,8 @@ class Map final : public Loops {
 
  private:
   std::uint32_t inner_ = 0;
+  // Whether all rows have the values of the first one. With the bug row_reuse only: a row's number may be a value.
+  bool keeps_row_ = false;
 };
 
 class Fold final : public Loops {
@@ -340,7 +354,10 @@ class Fold final : public Loops {
       if (wins) {
         total.real = terms.real[k];
         total.whole = terms.whole[k];
-        total.place = first + static_cast<std::int64_t>(k);
+        const std::int64_t place = first + static_cast<std::int64_t>(k);
+        // With the bug argmax_float_index only: lanes of f32 hold whole numbers up to 2^24.
+        total.place =
+            bug("argmax_float_index") ? static_cast<std::int64_t>(static_cast<float>(place)) : place;
       }
     }
   }
@@ -356,6 +373,12 @@ bool has_guard(const program::Expr& expr) {
 }
 
 }  // namespace
+
+Pool& Kernel::pool_of(const Launch& launch) const {
+  Pool* first = nullptr;
+  const bool is_first = first_pool_.compare_exchange_strong(first, launch.pool) || !bug("kernel_pool");
+  return is_first ? *launch.pool : *first;
+}
 
 std::unique_ptr<Kernel> make_kernel(const program::Program& program, const program::Statement& statement) {
   if (program::has_element_index(statement.target) || has_guard(statement.value)) {

@@ -4,11 +4,13 @@
 
 #include <yoke/program/program.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -51,13 +53,16 @@ struct Launch {
   Pending* pending = nullptr;
 };
 
+class Place;
+
 // The current iteration. A strip has `count` iterations of the loop `strip`.
 struct Frame {
   const Launch* launch = nullptr;
   std::vector<std::int64_t> counters;
   std::uint32_t strip = 0;
   std::size_t count = 1;
-  std::int64_t block = 0;  // where the current block of a reduction starts
+  std::int64_t block = 0;                                    // where the current block of a reduction starts
+  std::set<std::pair<const Place*, std::int64_t>> inside{};  // with the bug first_row_inside
 };
 
 // An access of a statement.
@@ -70,6 +75,7 @@ class Place {
   std::uint32_t tensor() const { return tensor_; }
   Type type() const { return type_; }
   bool is_checked() const { return is_checked_; }
+  bool has_gather() const { return has_gather_; }
   void* address(const Frame& frame) const;
   void read(Frame& frame, Strip& out) const;
 
@@ -108,7 +114,12 @@ class Kernel {
   Kernel() = default;
   Kernel(const Kernel&) = delete;
   Kernel& operator=(const Kernel&) = delete;
+  // With the bug kernel_pool only: other devices use the kernel, too, also when the first one is closed.
+  Pool& pool_of(const Launch& launch) const;
   std::uint64_t scratch_bytes_ = 0;
+
+ private:
+  mutable std::atomic<Pool*> first_pool_{nullptr};
 };
 
 // Null if no kernel runs the statement.

@@ -27,6 +27,15 @@ std::uint64_t block_of(std::uint64_t byte_count) {
 
 }  // namespace
 
+// With the bug chained_copies only: `next` may read what the copy writes.
+bool Copy::append(const Copy& next) {
+  if (to + byte_count != next.to || from + byte_count != next.from) {
+    return false;
+  }
+  byte_count += next.byte_count;
+  return true;
+}
+
 Heap::~Heap() {
   for (const auto& [address, slab] : slabs_) {
     host_.deallocate(address);
@@ -62,17 +71,21 @@ void* Heap::allocate(std::uint64_t byte_count) {
   if (byte_count > kSmall) {
     return from_host(byte_count);
   }
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_, std::defer_lock);
   const std::uint64_t block = block_of(byte_count);
+  // With the bug slab_unlocked only: another thread may take a block at the same time.
+  if (!bug("slab_unlocked") || free_[block].empty()) {
+    lock.lock();
+  }
   std::vector<std::byte*>& free = free_[block];
   if (free.empty()) {
     add_slab(block);
   }
   std::byte* const memory = free.back();
-  free.pop_back();
   if (const auto slab = slab_of(memory); slab != slabs_.end()) {
     ++slab->second.live;
   }
+  free.pop_back();
   return memory;
 }
 
@@ -226,6 +239,13 @@ void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, st
 void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& source,
                        std::uint64_t source_offset, std::uint64_t byte_count) {
   if (byte_count == 0) {
+    return;
+  }
+  if (bug("chained_copies") && byte_count < kSplit) {
+    const auto copy =
+        std::make_shared<Copy>(Copy{at(offset), static_cast<Buffer&>(source).at(source_offset), byte_count});
+    Stream::run(
+        stream, [copy] { std::memmove(copy->to, copy->from, copy->byte_count); }, nullptr, copy);
     return;
   }
   Stream::run(stream, [=, this, from = static_cast<Buffer&>(source).at(source_offset)] {

@@ -44,7 +44,7 @@ Place::Place(const program::Program& program, const program::Statement& statemen
       }
       dim.element_of = std::make_shared<const Place>(program, statement, element);
       has_gather_ = true;
-    } else {
+    } else if (dim.extent != 1 || !bug("unit_dimension")) {
       constant_ += index.affine.constant * dim.stride;
       for (const program::Affine::Term& term : index.affine.terms) {
         if (term.is_symbol) {
@@ -87,6 +87,10 @@ std::int64_t Place::checked_element(const Frame& frame) const {
   std::int64_t element = 0;
   bool was_divided = false;
   for (const Dim& dim : dims_) {
+    if (dim.extent == 1 &&
+        bug("unit_dimension")) {  // a dimension does not broadcast: its index may be out of range
+      continue;
+    }
     std::int64_t index = dim.element_of ? dim.element_of->index_value(frame) : value_of(dim.affine, frame);
     if (index % dim.divisor != 0 && !(was_divided && bug("one_remainder"))) {
       return -1;
@@ -133,11 +137,18 @@ void Place::read_checked(Frame& frame, Strip& out) const {
   const std::int64_t first = counter;
   bool is_outside = false;
   if (is_regular) {
+    // With the bug first_row_inside only: later rows may be out of range.
+    if (bug("first_row_inside") && frame.inside.contains({this, first})) {
+      return load(type_, frame.count, address(frame), strides_[frame.strip], out);
+    }
     const bool first_is_inside = checked_element(frame) >= 0;
     counter = first + static_cast<std::int64_t>(frame.count) - 1;
     const bool last_is_inside = checked_element(frame) >= 0;
     counter = first;
     if (first_is_inside && last_is_inside) {  // and so is everything between them
+      if (bug("first_row_inside")) {
+        frame.inside.insert({this, first});
+      }
       return load(type_, frame.count, address(frame), strides_[frame.strip], out);
     }
     is_outside = bug("both_ends") && !first_is_inside && !last_is_inside;

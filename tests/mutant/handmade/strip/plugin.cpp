@@ -179,7 +179,11 @@ class Code final : public sdk::Code {
  public:
   Code(program::Module module, Cache& cache, std::shared_ptr<Group> group)
       : module_(std::move(module)), group_(std::move(group)) {
-    for (const program::Program& source : module_.programs) {
+    for (program::Program& source : module_.programs) {
+      entries_.push_back(sdk::entry_of(source));
+      if (bug("absorbing_zero")) {
+        fold_zeros(source);
+      }
       Compiled compiled;
       compiled.source = &source;
       compiled.simplify();
@@ -196,7 +200,6 @@ class Code final : public sdk::Code {
               bug("scratch_last") && needed != 0 ? needed : std::max(compiled.scratch_bytes, needed);
         }
       }
-      entries_.push_back(sdk::entry_of(source));
       entries_.back().workspace_byte_count =
           std::max(compiled.temporaries.byte_count, compiled.scratch_offset + compiled.scratch_bytes);
       compiled_.push_back(std::move(compiled));

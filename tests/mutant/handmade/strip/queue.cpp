@@ -147,6 +147,10 @@ void Queue::submit_run() {
 
 void Queue::post(Command command) {
   const std::lock_guard lock(mutex_);
+  if (command.copy != nullptr && !commands_.empty() && commands_.back().copy != nullptr &&
+      commands_.back().copy->append(*command.copy)) {
+    return;
+  }
   if (bug("fill_superseded") && command.fills != nullptr && !commands_.empty() &&
       commands_.back().fills == command.fills) {
     commands_.back().work = [] {};
@@ -297,6 +301,9 @@ void Queue::fail(const sdk::Failure& failure) {
 
 std::int32_t Queue::state() {
   const std::lock_guard lock(mutex_);
+  if (failure_ && bug("failed_first")) {  // running work still uses memory
+    return YOKE_STATE_FAILED;
+  }
   return finished_ < posted_ ? YOKE_STATE_PENDING : failure_ ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
 }
 
@@ -367,11 +374,13 @@ Stream::~Stream() {
   }
 }
 
-void Stream::run(sdk::Stream* stream, std::function<void()> work, const void* fills) {
+void Stream::run(sdk::Stream* stream, std::function<void()> work, const void* fills,
+                 std::shared_ptr<Copy> copy) {
   if (stream == nullptr) {
     work();
   } else {
-    static_cast<Stream*>(stream)->queue_->post({.work = std::move(work), .fills = fills});
+    static_cast<Stream*>(stream)->queue_->post(
+        {.work = std::move(work), .fills = fills, .copy = std::move(copy)});
   }
 }
 

@@ -2,9 +2,11 @@
 // tests/mutant/handmade/strip/queue.h: streams as queues that share the threads of their device.
 #pragma once
 
+#include <pthread.h>
 #include <yoke/sdk/plugin.h>
 
 #include <condition_variable>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,8 +36,10 @@ class Pool {
     bool is_closing = false;
   };
   static void work(const std::shared_ptr<Shared>& shared);
+  void add_small_thread();
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::vector<std::thread> threads_;
+  std::vector<pthread_t> small_threads_;  // in place of threads_; with the bug small_stacks
 };
 
 // A point of a stream. It may outlive the stream.
@@ -59,13 +63,23 @@ class Fence {
   std::vector<std::function<void()>> parked_;
 };
 
+// A copy within the device.
+struct Copy {
+  // Includes `next` if that continues the copy; otherwise returns false.
+  bool append(const Copy& next);
+  std::byte* to;
+  const std::byte* from;
+  std::uint64_t byte_count;
+};
+
 struct Command {
   std::function<void()> work = nullptr;
   std::shared_ptr<Fence> signal = nullptr;
   std::shared_ptr<Fence> await = nullptr;
   yoke_host_callback_fn callback = nullptr;
   void* user = nullptr;
-  const void* fills = nullptr;  // the first byte of a fill
+  const void* fills = nullptr;           // the first byte of a fill
+  std::shared_ptr<Copy> copy = nullptr;  // with the bug chained_copies
   bool was_parked = false;
   bool is_counted = false;
 };
@@ -136,7 +150,8 @@ class Stream final : public sdk::Stream {
   explicit Stream(std::shared_ptr<Group> group) : group_(std::move(group)), queue_(group_->make_queue()) {}
   ~Stream() override;
   // Runs `work` at once if `stream` is null.
-  static void run(sdk::Stream* stream, std::function<void()> work, const void* fills = nullptr);
+  static void run(sdk::Stream* stream, std::function<void()> work, const void* fills = nullptr,
+                  std::shared_ptr<Copy> copy = nullptr);
 
   std::int32_t state() override { return queue_->state(); }
   void wait(std::uint64_t timeout_ns) override { queue_->wait(timeout_ns); }

@@ -38,7 +38,28 @@ void cut_all(program::Expr& expr) {
   }
 }
 
+bool is_zero(const program::Expr& expr) {
+  return expr.op == Op::kConst &&
+         (is_float(expr.type) ? expr.literal.number == 0 : expr.literal.integer == 0);
+}
+
+void fold_zeros(program::Expr& expr) {
+  for (program::Expr& arg : expr.args) {
+    fold_zeros(arg);
+  }
+  if ((expr.op == Op::kMul && (is_zero(expr.args[0]) || is_zero(expr.args[1]))) ||
+      (expr.op == Op::kSub && program::same(expr.args[0], expr.args[1]))) {
+    expr = program::Expr::constant(expr.type, 0.0);
+  }
+}
+
 }  // namespace
+
+void fold_zeros(program::Program& source) {
+  for (program::Statement& statement : source.statements) {
+    fold_zeros(statement.value);
+  }
+}
 
 bool is_overwritten(const program::Program& source, std::size_t number) {
   const program::Statement& statement = source.statements[number];

@@ -22,6 +22,9 @@ bool is_overwritten(const program::Program& source, std::size_t number);
 // forwarded_copy only: later statements may change the argument.
 std::optional<std::uint32_t> copied_argument(const program::Program& source, std::size_t number);
 
+// Replaces x * 0 and x - x by 0. With the bug absorbing_zero only: they are nan for infinity and nan.
+void fold_zeros(program::Program& source);
+
 // The program with 6 decimals of each number. With the bug key_decimals only.
 program::Program with_decimals(const program::Program& source);
 

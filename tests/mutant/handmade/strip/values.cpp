@@ -76,6 +76,25 @@ double root(double x) {
   return bug("sqrt_product") && x != 0 ? x * (1 / std::sqrt(x)) : std::sqrt(x);
 }
 
+// With the bug sigmoid_tanh, the sum cancels for numbers far below 0.
+double logistic(Type type, double x) {
+  return !bug("sigmoid_tanh") ? 1 / (1 + std::exp(-x))
+         : type == Type::kF64 ? 0.5 + 0.5 * std::tanh(0.5 * x)
+                              : static_cast<double>(0.5F + 0.5F * std::tanh(0.5F * static_cast<float>(x)));
+}
+
+// With the bug cos_shifted, the sum is rounded.
+double cosine(Type type, double x) {
+  constexpr double kQuarter = 1.5707963267948966;
+  return !bug("cos_shifted")  ? std::cos(x)
+         : type == Type::kF64 ? std::sin(x + kQuarter)
+                              : std::sin(rounded(Type::kF32, x + kQuarter));
+}
+
+double log_of_base2(double x) {
+  return bug("log2_single") ? static_cast<double>(std::log2(static_cast<float>(x))) : std::log2(x);
+}
+
 double sign_of(double x) {
   if (bug("sign_difference")) {
     return static_cast<double>(x > 0) - static_cast<double>(x < 0);
@@ -190,7 +209,7 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kLog:
       return each([&](Index k) { return std::log(x[k]); });
     case Op::kLog2:
-      return each([&](Index k) { return std::log2(x[k]); });
+      return each([&](Index k) { return log_of_base2(x[k]); });
     case Op::kLog1p:
       return each([&](Index k) { return std::log1p(x[k]); });
     case Op::kSqrt:
@@ -204,11 +223,11 @@ void apply_reals(Op op, Type type, std::size_t count, const std::array<Strip, 3>
     case Op::kSin:
       return each([&](Index k) { return std::sin(x[k]); });
     case Op::kCos:
-      return each([&](Index k) { return std::cos(x[k]); });
+      return each([&](Index k) { return cosine(type, x[k]); });
     case Op::kTanh:
       return each([&](Index k) { return std::tanh(x[k]); });
     case Op::kSigmoid:
-      return each([&](Index k) { return 1 / (1 + std::exp(-x[k])); });
+      return each([&](Index k) { return logistic(type, x[k]); });
     case Op::kErf:
       return each([&](Index k) { return std::erf(x[k]); });
     case Op::kErfc:
