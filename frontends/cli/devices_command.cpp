@@ -2,6 +2,7 @@
 // frontends/cli/devices_command.cpp: yoke devices: copies and runs a small
 // program on every device of every backend.
 #include <yoke/program/text.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/runtime.h>
 #include <yoke/runtime/stream.h>
 
@@ -157,7 +158,8 @@ void print(const Outcome& outcome) {
                                          : "FAIL  ")
             << who << std::string(who.size() < 12 ? 12 - who.size() : 0, ' ');
   if (!outcome.hardware.empty()) {
-    std::cout << "  " << outcome.hardware << ", " << outcome.info.compute_unit_count << " compute units";
+    std::cout << "  " << outcome.hardware << ", "
+              << detail::counted(outcome.info.compute_unit_count, "compute unit");
     if (outcome.info.memory_bytes != 0) {
       std::cout << ", " << byte_text(outcome.info.memory_bytes);
     }

@@ -2,6 +2,7 @@
 // frontends/cli/explain_program.cpp: prints what the passes did with each statement of a program.
 #include <yoke/program/memory.h>
 #include <yoke/program/text.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/passes.h>
 
 #include <iostream>
@@ -14,8 +15,8 @@ namespace {
 
 std::string size_text(const program::Program& program) {
   const std::size_t count = program.statements.size();
-  return std::to_string(count) + (count == 1 ? " statement" : " statements") + ", temporaries of " +
-         std::to_string(program::plan_memory(program::lifetimes(program)).byte_count) + " bytes";
+  return detail::counted(count, "statement") + ", temporaries of " +
+         detail::counted(program::plan_memory(program::lifetimes(program)).byte_count, "byte");
 }
 
 // For example "@fused[n]".
@@ -43,7 +44,8 @@ void explain_program(const program::Program& program) {
       std::cout << "      " << note->second << '\n';
     }
   }
-  std::cout << "optimized in " << after.report.sweeps << " sweeps: " << size_text(after.program) << '\n';
+  std::cout << "optimized in " << detail::counted(after.report.sweeps, "sweep") << ": "
+            << size_text(after.program) << '\n';
   std::int32_t open = -1;
   for (std::size_t i = 0; i < after.program.statements.size(); ++i) {
     const program::Statement& statement = after.program.statements[i];
@@ -54,8 +56,9 @@ void explain_program(const program::Program& program) {
     std::cout << (open >= 0 ? "    " : "  ") << i + 1 << ": " << program::print(after.program, statement)
               << "  # line " << statement.at.line << '\n';
   }
-  std::cout << "regions: " << after.report.regions << ", with " << after.report.grouped
-            << " statements; bytes that need not go through memory: " << after.report.saved_bytes << '\n';
+  std::cout << "regions: " << after.report.regions << ", with "
+            << detail::counted(after.report.grouped, "statement")
+            << "; bytes that need not go through memory: " << after.report.saved_bytes << '\n';
   const std::vector<std::uint32_t> arguments = after.program.arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (after.final_after[i] != 0) {

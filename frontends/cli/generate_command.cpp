@@ -169,8 +169,7 @@ void begin(Writer& writer, const std::string& alphabet, const std::vector<std::u
   const std::size_t line_break = alphabet.find('\n');
   if (line_break == std::string::npos) {
     if (prompt.size() < writer.least()) {
-      throw UsageError("--prompt needs at least " + std::to_string(writer.least()) +
-                       (writer.least() == 1 ? " character" : " characters") +
+      throw UsageError("--prompt needs at least " + counted(writer.least(), "character") +
                        ", because the training text has no line breaks to start after");
     }
   } else {

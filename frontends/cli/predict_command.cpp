@@ -193,7 +193,7 @@ struct Summary {
 
 std::string sentence(const Trained& trained, const Summary& summary) {
   std::string text = trained.model + " after step " + std::to_string(trained.step) + ": " +
-                     grouped(summary.totals.rows) + " predictions in " + duration(summary.seconds);
+                     counted(summary.totals.rows, "prediction") + " in " + duration(summary.seconds);
   if (!summary.has_labels) {
     return text;
   }

@@ -125,9 +125,9 @@ PredictData read_text_data(const std::filesystem::path& file, const Trained& tra
     }
   }
   if (windows.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, file.string() + " has " + grouped(bytes.size()) +
-                                                 " characters, but the model needs at least " +
-                                                 grouped(context + 1) + "; give a longer text");
+    throw Error(ErrorCode::kInvalidArgument, file.string() + " has " + counted(bytes.size(), "character") +
+                                                 ", but the model needs at least " + grouped(context + 1) +
+                                                 "; give a longer text");
   }
   made.inputs = tensor(windows, {windows.size() / context, context});
   return made;

@@ -140,7 +140,7 @@ void print_report(const replay::Report& report, const std::string& backend) {
               << padded(fixed(function.replayed_seconds * 1e3, 3), kColumn)
               << padded(fixed(function.slowest_seconds * 1e3, 3), kColumn) << '\n';
   }
-  std::cout << "replayed " << grouped(report.replayed) << " of " << grouped(report.calls) << " calls on "
+  std::cout << "replayed " << grouped(report.replayed) << " of " << counted(report.calls, "call") << " on "
             << backend << " in " << fixed(report.replayed_seconds * 1e3, 1)
             << " ms (recorded: " << fixed(report.recorded_seconds * 1e3, 1) << " ms); "
             << grouped(report.skipped) << " skipped\n";
@@ -162,7 +162,7 @@ void print_report(const replay::Report& report, const std::string& backend) {
   for (const std::string& note : report.notes) {
     std::cout << "note: " << note << '\n';
   }
-  std::cout << grouped(report.differences) << (report.differences == 1 ? " difference\n" : " differences\n");
+  std::cout << counted(report.differences, "difference") << '\n';
 }
 
 void show_progress(std::uint64_t done, std::uint64_t all) {

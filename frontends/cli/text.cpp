@@ -3,6 +3,8 @@
 #include "text.h"
 
 #include <unistd.h>
+#include <yoke/runtime/closest.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <array>
@@ -48,6 +50,10 @@ std::string grouped(std::uint64_t value) {
   return text;
 }
 
+std::string counted(std::uint64_t value, const char* noun, const char* plural) {
+  return grouped(value) + " " + detail::noun_for(value, noun, plural);
+}
+
 std::string duration(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) {
     return "?";
@@ -71,7 +77,7 @@ std::string byte_text(std::uint64_t byte_count) {
     value /= 1024;
     ++unit;
   }
-  return fixed(value, unit == 0 ? 0 : 1) + " " + kUnits[unit];
+  return unit == 0 ? detail::counted(byte_count, "byte") : fixed(value, 1) + " " + kUnits[unit];
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view between) {

@@ -11,11 +11,13 @@
 
 namespace yoke::cli {
 
-std::string fixed(double value, int digits);      // fixed(0.5, 2): "0.50"
-std::string shortest(double value);               // the shortest text that reads back as the same number
-std::string grouped(std::uint64_t value);         // "60,000"
-std::string duration(double seconds);             // "3.2 s", "1:05", "2:03:04"
-std::string byte_text(std::uint64_t byte_count);  // "1.5 GiB"
+std::string fixed(double value, int digits);  // fixed(0.5, 2): "0.50"
+std::string shortest(double value);           // the shortest text that reads back as the same number
+std::string grouped(std::uint64_t value);     // "60,000"
+std::string counted(std::uint64_t value, const char* noun,
+                    const char* plural = nullptr);  // "60,000 rows", "1 row"
+std::string duration(double seconds);               // "3.2 s", "1:05", "2:03:04"
+std::string byte_text(std::uint64_t byte_count);    // "1.5 GiB"
 std::string join(const std::vector<std::string>& parts, std::string_view between);
 // A table with aligned columns. Precondition: every row has as many cells as `heads`.
 std::string table_text(const std::vector<std::string>& heads,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_data.cpp: reads MNIST-like files or tables, or generates half-moons.
 #include <yoke/datasets.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -46,9 +47,9 @@ TrainData image_files(TrainOptions& options) {
       datasets::read_mnist(options.data, static_cast<std::uint64_t>(options.class_count));
   return {.name = options.data.string(),
           .sentence = options.data.string() + ": " + grouped(images.train_images.dims()[0]) +
-                      " training and " + grouped(images.test_images.dims()[0]) + " test images of " +
+                      " training and " + counted(images.test_images.dims()[0], "test image") + " of " +
                       std::to_string(images.row_count) + " x " + std::to_string(images.column_count) +
-                      " pixels, " + std::to_string(images.class_count) + " classes",
+                      " pixels, " + detail::counted(images.class_count, "class", "classes"),
           .train_inputs = images.train_images,
           .train_labels = images.train_labels,
           .test_inputs = images.test_images,
@@ -94,11 +95,11 @@ TrainData table_file(TrainOptions& options) {
   const datasets::Examples made = datasets::make_examples(table, split, task, without);
   const bool is_regression = task == datasets::Task::kRegression;
   return {.name = options.data.string(),
-          .sentence = options.data.string() + ": " + grouped(split.train.size()) + " training and " +
-                      grouped(split.test.size()) + " test rows of " + grouped(made.features.size()) +
-                      " features; " + (is_regression ? "regression" : "classification") + " of '" +
-                      table.names[table.label] + "'" +
-                      (is_regression ? "" : ", " + std::to_string(made.class_count) + " classes"),
+          .sentence =
+              options.data.string() + ": " + grouped(split.train.size()) + " training and " +
+              counted(split.test.size(), "test row") + " of " + counted(made.features.size(), "feature") +
+              "; " + (is_regression ? "regression" : "classification") + " of '" + table.names[table.label] +
+              "'" + (is_regression ? "" : ", " + detail::counted(made.class_count, "class", "classes")),
           .train_inputs = made.train_inputs,
           .train_labels = made.train_targets,
           .test_inputs = made.test_inputs,
@@ -175,8 +176,8 @@ TrainData load_train_data(TrainOptions& options) {
   }
   if (static_cast<std::uint64_t>(options.batch) > rows) {
     throw Error(ErrorCode::kInvalidArgument, "--batch " + std::to_string(options.batch) + " exceeds the " +
-                                                 std::to_string(rows) +
-                                                 " training examples; use a smaller batch");
+                                                 detail::counted(rows, "training example") +
+                                                 "; use a smaller batch");
   }
   if (options.steps != 0) {
     options.epochs = (options.steps - 1) / steps_per_epoch(options, data) + 1;

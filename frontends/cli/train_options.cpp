@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_options.cpp: parses and checks the options of yoke train.
 #include <yoke/data_parallel.h>
+#include <yoke/runtime/closest.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 
@@ -54,11 +56,10 @@ void check_backend(const TrainOptions& options) {
   }
   const auto weights = static_cast<std::int64_t>(options.row_weights.size());
   const std::int64_t shards = options.shards.value_or(sum);
-  check(weights == 0 || shards == 0 || weights == shards, "--row-weights has " + std::to_string(weights) +
-                                                              " numbers for " + std::to_string(shards) +
-                                                              " shards; give one per shard");
-  const std::string counted =
-      "the counts add up to " + std::to_string(sum) + (sum == 1 ? " shard" : " shards");
+  check(weights == 0 || shards == 0 || weights == shards,
+        "--row-weights has " + detail::counted(weights, "number") + " for " +
+            detail::counted(shards, "shard") + "; give one per shard");
+  const std::string counted = "the counts add up to " + detail::counted(sum, "shard");
   check(sum <= kMaxShards, in_list + counted + "; the maximum is " + std::to_string(kMaxShards));
   check(sum == 0 || !options.shards || *options.shards == sum,
         in_list + counted + ", but --shards is " + std::to_string(options.shards.value_or(0)) +

@@ -211,7 +211,7 @@ std::string train_page(const TrainData& data, const TrainReport& report, const s
   return kHead + ("<title>" + escaped(title)) + "</title></head><body>\n<h1>" + escaped(title) +
          "</h1>\n<p>" + "yoke " + escaped(all.at("version").get<std::string>()) +
          "; plugins: " + escaped(join(report.plugins, ", ")) + "; " +
-         grouped(static_cast<std::uint64_t>(report.steps)) + " steps" +
+         counted(static_cast<std::uint64_t>(report.steps), "step") +
          (report.stopped         ? ", stopped before the end"
           : report.stopped_early ? ", stopped early"
                                  : "") +

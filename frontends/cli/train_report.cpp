@@ -66,8 +66,8 @@ std::string scale_text(const TrainOptions& options, const TrainReport& report) {
     return {};
   }
   const auto skipped = static_cast<std::uint64_t>(report.loss_scale.skipped_steps);
-  return "loss scale: " + shortest(report.loss_scale.scale) + "; " + grouped(skipped) +
-         (skipped == 1 ? " step was" : " steps were") + " skipped because gradients were too large for f16\n";
+  return "loss scale: " + shortest(report.loss_scale.scale) + "; " +
+         counted(skipped, "step was", "steps were") + " skipped because gradients were too large for f16\n";
 }
 
 std::string fallback_text(const TrainReport& report) {
@@ -93,7 +93,7 @@ std::string timeline_text(const Timeline* timeline) {
   }
   const double merging = timeline->merge_seconds();
   std::string text =
-      "timeline: " + grouped(timeline->event_count()) + " events in " + timeline->file().string();
+      "timeline: " + counted(timeline->event_count(), "event") + " in " + timeline->file().string();
   if (timeline->event_count() == 0) {
     text += "; this backend does not report when its streams work (it lacks yoke.profile/1)";
   } else if (merging > 0) {

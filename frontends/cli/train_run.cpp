@@ -4,6 +4,7 @@
 
 #include <yoke/losses.h>
 #include <yoke/npz.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ std::string idle_text(const TrainOptions& options, std::int64_t shards) {
   const char* const option = options.reproducible != 0 ? "--reproducible" : "--accumulate";
   return std::to_string(idle) + " of " + std::to_string(parts) +
          (parts == shards ? " shards" : " micro-batches") + (idle == 1 ? " is" : " are") +
-         " idle, because a batch has " + std::to_string(options.batch) +
-         (options.batch == 1 ? " example" : " examples") + "; use a larger --batch, or " +
+         " idle, because a batch has " + detail::counted(options.batch, "example") +
+         "; use a larger --batch, or " +
          (parts == shards ? "fewer shards" : "a smaller " + std::string(option));
 }
 
@@ -93,10 +94,10 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   report_->memory = memory.needs();
   report_->compile_seconds = trainer.compile_seconds();
   report_->setup_seconds += trainer.setup_seconds() - trainer.compile_seconds();
-  out_ << options_.model << precision_text(options_) << " on " << report_->devices << ", " << report_->shards
-       << (report_->shards == 1 ? " shard, " : " shards, ") << trainer.steps_per_epoch()
-       << (trainer.steps_per_epoch() == 1 ? " step of " : " steps of ") << options_.batch
-       << " examples per epoch, "
+  out_ << options_.model << precision_text(options_) << " on " << report_->devices << ", "
+       << detail::counted(report_->shards, "shard") << ", "
+       << detail::counted(trainer.steps_per_epoch(), "step") << " of "
+       << detail::counted(options_.batch, "example") << " per epoch, "
        << (report_->shards == 1 ? "" : "gradient merge " + report_->merge + row_weights_text(*report_) + ", ")
        << byte_text(memory.total()) << " of memory" << std::endl;
   if (options_.merge == MergeStrategy::kAuto && report_->shards > 1) {
@@ -259,8 +260,7 @@ void TrainRun::stop_early(Trainer& trainer, Progress& progress, double loss) {
   }
   report_->stopped_early = early_.is_over(trainer);
   if (report_->stopped_early) {
-    progress.line("the test loss has not improved in " + std::to_string(options_.early_stopping) +
-                  (options_.early_stopping == 1 ? " epoch" : " epochs") +
+    progress.line("the test loss has not improved in " + detail::counted(options_.early_stopping, "epoch") +
                   (early_.has_best() ? "; the best was " + fixed(early_.best_loss(), 4) + " after step " +
                                            std::to_string(early_.best_step())
                                      : std::string()));

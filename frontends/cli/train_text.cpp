@@ -104,9 +104,8 @@ TrainData text_file(TrainOptions& options) {
   const std::uint64_t test_count = symbols->size() - train_count;
   if (symbols->size() < 10 || test_count <= context || train_count <= context) {
     throw Error(ErrorCode::kInvalidArgument,
-                options.data.string() + ": the text has " + grouped(symbols->size()) +
-                    " characters, but --model " + options.model + " needs at least " +
-                    grouped(10 * (context + 1)) +
+                options.data.string() + ": the text has " + counted(symbols->size(), "character") +
+                    ", but --model " + options.model + " needs at least " + grouped(10 * (context + 1)) +
                     ": the last tenth is for testing; use a longer text, or a smaller context");
   }
   std::vector<std::uint64_t> positions;
@@ -116,9 +115,10 @@ TrainData text_file(TrainOptions& options) {
   const Batch test = windows_at(*symbols, positions, context);
   TrainData data;
   data.name = options.data.string();
-  data.sentence = data.name + ": " + grouped(symbols->size()) + " characters, " +
+  data.sentence = data.name + ": " + counted(symbols->size(), "character") + ", " +
                   std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
-                  " are for testing" + (options.lines ? ", after the lines were shuffled by --seed" : "");
+                  (test_count == 1 ? " is" : " are") + " for testing" +
+                  (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);
   data.test_inputs = test["inputs"];
   data.test_labels = test["targets"];

@@ -3,6 +3,7 @@
 #include "replay/contents.h"
 
 #include <yoke/program/execute.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <cmath>
@@ -93,7 +94,8 @@ void make_up(std::span<std::byte> bytes, std::uint64_t offset, const Types& type
 Comparison compare(std::span<const std::byte> actual, std::span<const std::byte> expected,
                    std::uint64_t offset, const Types& types, double tolerance) {
   if (actual.size() != expected.size()) {
-    return {.text = std::to_string(actual.size()) + " bytes instead of " + std::to_string(expected.size())};
+    return {.text =
+                detail::counted(actual.size(), "byte") + " instead of " + std::to_string(expected.size())};
   }
   if (actual.empty() || std::memcmp(actual.data(), expected.data(), actual.size()) == 0) {
     return {.is_equal = true, .is_close = true};

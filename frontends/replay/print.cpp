@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/replay/print.cpp: prints a trace as text, or as JSON for trace viewers.
+#include <yoke/runtime/counted.h>
+
 #include <cinttypes>
 #include <cstdio>
 #include <set>
@@ -65,7 +67,7 @@ std::string memory_text(const Value& value) {
   if (value.memory == Memory::kNone) {
     return "NULL";
   }
-  return "<" + std::to_string(value.byte_count) + " bytes" +
+  return "<" + detail::counted(value.byte_count, "byte") +
          (value.memory == Memory::kHere ? " " + hex(value.hash) : " later") + ">";
 }
 
@@ -77,7 +79,7 @@ std::string value_text(const RecordedFunction::Argument& argument, const Value& 
       return handle_text(argument.makes, value.number, "?");
     case Kind::kOutInfo:
     case Kind::kOutRows:
-      return "<" + std::to_string(value.bytes.size()) + " bytes>";
+      return "<" + detail::counted(value.bytes.size(), "byte") + ">";
     case Kind::kText:
     case Kind::kOutText:
       return "\"" + std::string(value.text) + "\"";
@@ -207,7 +209,7 @@ void print(std::span<const std::byte> file, std::ostream& out) {
         << "never returned: " << one.name() << " of plugin " << one.plugin << '\n';
   }
   if (reader.lost() != 0) {
-    out << "# " << reader.lost() << " records could not be written\n";
+    out << "# " << detail::counted(reader.lost(), "record") << " could not be written\n";
   }
   if (!reader.cut().empty()) {
     out << "# incomplete: " << reader.cut() << '\n';

@@ -3,6 +3,7 @@
 #include "replay/replay.h"
 
 #include <yoke/program/text.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <memory>
@@ -233,7 +234,7 @@ void Replayer::note_backend(const Backend& backend) {
       continue;
     }
     if (highest >= count) {
-      report_.notes.push_back("the trace uses " + std::to_string(highest + 1) + " devices of '" + name +
+      report_.notes.push_back("the trace uses " + detail::counted(highest + 1, "device") + " of '" + name +
                               "'; '" + backend.name() + "' has only " + std::to_string(count) +
                               ", which they share");
     }
@@ -353,8 +354,8 @@ void Replayer::compare_result(const Row& row, const Record& record, const Argume
   } else if (row.function == Function::code_entry_count && code == YOKE_STATUS_OK &&
              arguments.outs[1] != record.values[1].number) {
     reporter_.differ(record.number, record.function->name,
-                     "the code has " + std::to_string(arguments.outs[1]) + " entries instead of " +
-                         std::to_string(record.values[1].number));
+                     "the code has " + detail::counted(arguments.outs[1], "entry", "entries") +
+                         " instead of " + std::to_string(record.values[1].number));
   }
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/layers/trace.cpp: the layer that records every call, and the plugin's spans and log lines.
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -336,7 +338,7 @@ void Trace::fetch_work(const Object& device) {
       to_file->add(payload);
     }
     if (lost != 0) {
-      log(YOKE_LOG_WARN, concat("the device dropped ", lost, " records of its work"));
+      log(YOKE_LOG_WARN, concat("the device dropped ", detail::counted(lost, "record"), " of its work"));
     }
   }
 }

@@ -2,6 +2,8 @@
 // runtime/layers/validate.cpp: the hooks of the validate layer.
 #include "layers/validate.h"
 
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <deque>
 
@@ -120,7 +122,8 @@ void Validate::after(Call& call) {
 
 void Validate::calling(const char* call, const char* id) {
   if (id == nullptr && open_devices_ != 0) {  // destroy
-    reporter_.host(Rule::kLifetime, call, open_devices_.load(), " devices are open");
+    reporter_.host(Rule::kLifetime, call, detail::counted(open_devices_.load(), "device is", "devices are"),
+                   " open");
   }
 }
 
@@ -134,8 +137,8 @@ void Validate::ended() {
   const std::lock_guard lock(mutex_);
   blocks_.erase(nullptr);
   if (!blocks_.empty()) {
-    reporter_.plugin(Rule::kOwnership, "destroy", blocks_.size(),
-                     " blocks from the host's allocate were not deallocated");
+    reporter_.plugin(Rule::kOwnership, "destroy", detail::counted(blocks_.size(), "block"),
+                     " from the host's allocate ", blocks_.size() == 1 ? "was" : "were", " not deallocated");
   }
   blocks_.clear();
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/layers/validate_host.cpp: preconditions of a call, which the host must meet.
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <functional>
 #include <thread>
@@ -88,9 +90,11 @@ void check_fill(Call& call) {
   check_device(call, *call.objects[1]);
   const std::uint64_t size = call.number(5);
   if (size != 1 && size != 2 && size != 4 && size != 8) {
-    blame_host(call, Rule::kCopy, "the pattern has ", size, " bytes; it must have 1, 2, 4 or 8");
+    blame_host(call, Rule::kCopy, "the pattern has ", detail::counted(size, "byte"),
+               "; it must have 1, 2, 4 or 8");
   } else if (call.number(3) % size != 0) {
-    blame_host(call, Rule::kCopy, call.number(3), " bytes is not a multiple of the ", size, "-byte pattern");
+    blame_host(call, Rule::kCopy, detail::counted(call.number(3), "byte"), " is not a multiple of the ", size,
+               "-byte pattern");
   } else if (call.number(4) == 0) {
     blame_host(call, Rule::kOwnership, "pattern is NULL");
   }
@@ -149,8 +153,8 @@ void check_binding(Call& call, std::uint32_t i, const yoke_argument_info& info) 
     blame_host(call, Rule::kCopy, "argument ", i, ": ",
                range_text(binding.offset, binding.byte_count, *buffer));
   } else if (binding.byte_count < info.byte_count) {
-    blame_host(call, Rule::kRoutineMemory, "argument ", i, " needs ", info.byte_count,
-               " bytes, but its binding has ", binding.byte_count);
+    blame_host(call, Rule::kRoutineMemory, "argument ", i, " needs ",
+               detail::counted(info.byte_count, "byte"), ", but its binding has ", binding.byte_count);
   }
   if (!buffer->is_imported && info.alignment > 1 && binding.offset % info.alignment != 0) {
     blame_host(call, Rule::kAlignment, "argument ", i, " is bound at offset ", binding.offset,
@@ -167,8 +171,8 @@ void check_link(Call& call) {
   }
   call.note->symbol_count = about.symbol_count;
   if (about.argument_count != call.bindings.size()) {
-    return blame_host(call, Rule::kRoutineMemory, call.bindings.size(), " bindings for ",
-                      about.argument_count, " arguments");
+    return blame_host(call, Rule::kRoutineMemory, detail::counted(call.bindings.size(), "binding"), " for ",
+                      detail::counted(about.argument_count, "argument"));
   }
   if (workspace.buffer != nullptr && workspace.binding.offset % YOKE_BUFFER_ALIGNMENT != 0) {
     blame_host(call, Rule::kAlignment, "the workspace is at offset ", workspace.binding.offset,
@@ -197,7 +201,8 @@ void check_launch(Call& call) {
   const auto& object = call.objects[1];
   Checked& routine = checked(object);
   if (const auto count = static_cast<std::uint32_t>(call.number(3)); count != routine.symbol_count) {
-    blame_host(call, Rule::kRoutineMemory, count, " symbol values for ", routine.symbol_count, " symbols");
+    blame_host(call, Rule::kRoutineMemory, detail::counted(count, "symbol value"), " for ",
+               detail::counted(routine.symbol_count, "symbol"));
   }
   check_device(call, *object);
   if (routine.is_launching.exchange(true, std::memory_order_acquire)) {
@@ -306,7 +311,8 @@ void check_flags(Call& call) {
 }  // namespace
 
 std::string range_text(std::uint64_t offset, std::uint64_t byte_count, const Object& buffer) {
-  return concat(byte_count, " bytes at offset ", offset, " exceed the ", buffer.byte_count, "-byte ",
+  return concat(detail::counted(byte_count, "byte"), " at offset ", offset,
+                byte_count == 1 ? " exceeds the " : " exceed the ", buffer.byte_count, "-byte ",
                 buffer.name());
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/layers/validate_plugin.cpp: postconditions of a call, which the plugin must meet.
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <cstring>
 #include <optional>
@@ -164,7 +166,8 @@ void check_sticky(Call& call) {
 void check_close(Call& call) {
   const CallNote& note = *call.note;
   if (call.is_ok() && note.children != 0) {
-    blame_plugin(call, Rule::kLiveObjects, "closed a device with ", note.children, " live objects");
+    blame_plugin(call, Rule::kLiveObjects, "closed a device with ",
+                 detail::counted(note.children, "live object"));
   } else if (call.code == YOKE_STATUS_FAILED_PRECONDITION && note.children == 0) {
     blame_plugin(call, Rule::kLiveObjects,
                  "does not close a device without live objects: ", call.status->text);
@@ -188,7 +191,7 @@ void check_reason(Call& call) {
   const Shadow& reason = call.shadows[2];
   if (call.is_ok() && call.wrote(1) && reason.size != 0 &&
       (reason.bytes[0] == std::byte{0}) != (call.out(1) != 0)) {
-    blame_plugin(call, Rule::kNoDevices, "reports ", call.out(1), " devices and ",
+    blame_plugin(call, Rule::kNoDevices, "reports ", detail::counted(call.out(1), "device"), " and ",
                  call.out(1) == 0 ? "no reason" : "a reason why there are none");
   }
 }

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -258,7 +259,7 @@ std::string printed_text(int file) {
   if (!read_at(file, 0, text.data(), text.size())) {
     text.clear();
   }
-  return std::to_string(byte_count) + " bytes ('" + printable(text, 80) + "')";
+  return detail::counted(byte_count, "byte") + " ('" + printable(text, 80) + "')";
 }
 
 ProbeVerdict judge(const Report& report, bool in_time, const std::optional<int>& status,

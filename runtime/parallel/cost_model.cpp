@@ -2,6 +2,7 @@
 // runtime/parallel/cost_model.cpp: estimates the time of merging, updating and publishing. Owner and tree are
 // simulated with clocks. In the other strategies all members do the same at the same time, so a formula is enough.
 #include <yoke/runtime/cost_model.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <bit>
@@ -267,7 +268,7 @@ std::string time_text(double seconds) {
 }
 
 std::string costs_text(const GroupCosts& costs, const MergeWork& work) {
-  std::string text = std::to_string(costs.size()) + " members, " +
+  std::string text = detail::counted(costs.size(), "member") + ", " +
                      number_text(static_cast<double>(work.byte_count) / 1e6, "MB") + ", launch " +
                      time_text(costs.launch);
   if (costs.has_one_memory) {

@@ -14,7 +14,7 @@ namespace yoke {
 std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order, bool in_pieces) {
   if (count == 0 || (order == SumOrder::kTree && !std::has_single_bit(count))) {
     throw Error(ErrorCode::kInvalidArgument,
-                "gradient sum: " + std::to_string(count) + " micro-batches; " +
+                "gradient sum: " + detail::counted(count, "micro-batch", "micro-batches") + "; " +
                     (count == 0 ? "use at least 1" : "a tree needs a power of two"));
   }
   return (order == SumOrder::kTree ? static_cast<std::uint32_t>(std::countr_zero(count))

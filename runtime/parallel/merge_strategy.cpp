@@ -4,6 +4,7 @@
 #include <yoke/runtime/collective.h>
 #include <yoke/runtime/cost_model.h>
 
+#include <yoke/runtime/counted.h>
 #include <algorithm>
 #include <iterator>
 
@@ -69,8 +70,9 @@ void parallel_merge(std::uint32_t shard_count,
 std::vector<Slice> slices(std::uint64_t element_count, std::uint64_t element_byte_count,
                           std::uint32_t shard_count) {
   if (element_byte_count == 0 || element_byte_count > YOKE_BUFFER_ALIGNMENT) {
-    throw Error(ErrorCode::kInvalidArgument, "slices: an element of " + std::to_string(element_byte_count) +
-                                                 " bytes; use 1 to " + std::to_string(YOKE_BUFFER_ALIGNMENT));
+    throw Error(ErrorCode::kInvalidArgument, "slices: an element of " +
+                                                 detail::counted(element_byte_count, "byte") + "; use 1 to " +
+                                                 std::to_string(YOKE_BUFFER_ALIGNMENT));
   }
   const std::uint64_t grain = YOKE_BUFFER_ALIGNMENT / element_byte_count;
   const std::uint64_t grains = (element_count + grain - 1) / grain;

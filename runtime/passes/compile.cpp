@@ -2,6 +2,7 @@
 // runtime/passes/compile.cpp: compiles a program's text: verifies and optimizes it, compiles it once per
 // device, and checks the backend's description of the result; or compiles it for the fallback device.
 #include <yoke/program/text.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/device.h>
 #include <yoke/runtime/passes.h>
 
@@ -197,8 +198,8 @@ class Compilation {
     call<&yoke_program_api::code_entry_count>(*device_, code.handle_, &entry_count);
     if (entry_count != module_.programs.size()) {
       throw_mismatch(*device_, "code_entry_count",
-                     "reported " + std::to_string(entry_count) + " entries for a text with " +
-                         std::to_string(module_.programs.size()) + " programs");
+                     "reported " + detail::counted(entry_count, "entry", "entries") + " for a text with " +
+                         detail::counted(module_.programs.size(), "program"));
     }
     for (std::uint32_t i = 0; i < entry_count; ++i) {
       code.entries_.push_back(describe_entry(*device_, code.handle_, i, module_.programs[i]));

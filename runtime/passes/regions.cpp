@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/passes/regions.cpp: groups statements that a backend can run tile by tile into `@fused[n] { .. }`.
+#include <yoke/runtime/counted.h>
+
 #include <unordered_set>
 
 #include "region.h"
@@ -65,8 +67,8 @@ void mark(Graph& graph, const Region& region, const Names& declared) {
     graph.note(i, [&] {
       return i != first
                  ? "runs with " + line_of(graph.at(first)) + " for each [" + names + "]"
-                 : "starts a region of " + std::to_string(region.statements().size()) +
-                       " statements, which run together for each [" + names +
+                 : "starts a region of " + detail::counted(region.statements().size(), "statement") +
+                       ", which run together for each [" + names +
                        "]: " + std::to_string(region.saved_bytes()) + " bytes need not go through memory";
     });
     graph.edit(i, [&](Statement& statement) {

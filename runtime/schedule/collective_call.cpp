@@ -110,8 +110,8 @@ void CollectiveCall::end(const CollectiveCall* call) {
 }
 
 std::string CollectiveCall::describe(std::uint32_t member) const {
-  return std::string(kKindNames[rows_[0].kind]) + " of " + std::to_string(byte_count_) +
-         " bytes of tensor '" + tensor_ + "', " + group_->member_name(member);
+  return std::string(kKindNames[rows_[0].kind]) + " of " + detail::counted(byte_count_, "byte") +
+         " of tensor '" + tensor_ + "', " + group_->member_name(member);
 }
 
 void CollectiveCall::fail(std::uint32_t member) const noexcept {

@@ -157,8 +157,8 @@ void Context::Impl::check_byte_count(const char* call, std::string_view name, co
   if (byte_count != spec.byte_count()) {
     refuse(ErrorCode::kInvalidArgument, std::string(call) + ": tensor '" + std::string(name) + "' is " +
                                             detail::spec_text(spec.type, spec.dims) + ", which has " +
-                                            std::to_string(spec.byte_count()) + " bytes, but " +
-                                            std::to_string(byte_count) + " bytes were given");
+                                            detail::counted(spec.byte_count(), "byte") + ", but " +
+                                            detail::counted(byte_count, "byte") + " were given");
   }
 }
 
@@ -256,8 +256,8 @@ const ContextTensor& Context::adopt(std::string_view name, const TensorSpec& spe
     impl().refuse(ErrorCode::kOutOfRange, subject + ": " + detail::range_text(view));
   }
   if (view.byte_count < byte_count) {
-    impl().refuse(ErrorCode::kOutOfRange, subject + " needs " + std::to_string(byte_count) +
-                                              " bytes, but the view has " + std::to_string(view.byte_count));
+    impl().refuse(ErrorCode::kOutOfRange, subject + " needs " + detail::counted(byte_count, "byte") +
+                                              ", but the view has " + std::to_string(view.byte_count));
   }
   if (!impl().stream->device()->can_access(*view.buffer->device())) {
     impl().refuse(ErrorCode::kInvalidArgument,

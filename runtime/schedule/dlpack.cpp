@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/dlpack.cpp: tensors as DLPack structures, and back.
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/dlpack.h>
 
 #include <algorithm>
@@ -113,7 +114,7 @@ Managed* share_memory(const ContextTensor& tensor, const char* call) {
   if (byte_count == 0 || view.byte_count < byte_count || view.offset > size ||
       size - view.offset < byte_count) {
     refuse_tensor(ErrorCode::kInvalidArgument, call,
-                  "the tensor has " + std::to_string(byte_count) + " bytes, its view " +
+                  "the tensor has " + detail::counted(byte_count, "byte") + ", its view " +
                       std::to_string(view.byte_count) + " at offset " + std::to_string(view.offset) + " of " +
                       std::to_string(size));
   }
@@ -145,7 +146,7 @@ Managed* share_memory(const ContextTensor& tensor, const char* call) {
 TensorSpec checked_spec(const DLTensor& from, const std::string& what) {
   if (from.ndim < 0 || (from.ndim > 0 && from.shape == nullptr)) {
     refuse_tensor(ErrorCode::kInvalidArgument, what,
-                  "it has " + std::to_string(from.ndim) + " dimensions and no shape");
+                  "it has " + detail::counted(from.ndim, "dimension") + " and no shape");
   }
   const std::vector<std::int64_t> shape(from.shape, from.shape + from.ndim);
   if (std::any_of(shape.begin(), shape.end(), [](std::int64_t dim) { return dim <= 0; })) {
@@ -159,8 +160,8 @@ TensorSpec checked_spec(const DLTensor& from, const std::string& what) {
   if (type == std::end(kDlpackTypes)) {
     refuse_tensor(ErrorCode::kUnimplemented, what,
                   "its elements have DLPack's type code " + std::to_string(from.dtype.code) + ", " +
-                      std::to_string(from.dtype.bits) + " bits and " + std::to_string(from.dtype.lanes) +
-                      " lanes, which yoke lacks");
+                      detail::counted(from.dtype.bits, "bit") + " and " +
+                      detail::counted(from.dtype.lanes, "lane") + ", which yoke lacks");
   }
   TensorSpec spec = {type->type, {shape.begin(), shape.end()}};
   (void)spec.byte_count();  // throws if it is too large, before the strides could overflow

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/issue.cpp: issues a command as one call of the backend. A failing call poisons the stream.
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::string describe(const Command& command) {
                      : command.kind == CommandKind::kToHost         ? "to_host"
                      : command.kind == CommandKind::kDeviceToDevice ? "device_to_device"
                                                                     : "fill";
-  std::string text = std::string(call) + " of " + std::to_string(command.byte_count) + " bytes";
+  std::string text = std::string(call) + " of " + detail::counted(command.byte_count, "byte");
   if (command.label[0] != '\0') {
     text += std::string(" of tensor '") + command.label.data() + "'";
   }

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message; texts of counts
-// and numbers for other messages.
+// runtime/schedule/range.h: checks that a view is inside its buffer, and composes the error message; texts of
+// numbers for other messages.
 #pragma once
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/device.h>
 
 #include <cstdint>
 #include <string>
 
 namespace yoke::detail {
-
-// "1 symbol", "3 symbols".
-inline std::string counted(std::uint64_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
 
 // "shard 3 is out of range [0, 3)".
 inline std::string outside_text(const char* what, std::uint64_t number, std::uint64_t count) {
@@ -33,8 +29,8 @@ inline std::string range_text(const BufferView& view) {
   const std::string buffer = "the " + std::to_string(view.buffer->byte_count()) + "-byte buffer";
   const std::uint64_t end = view.offset + view.byte_count + view.padding;
   if (end < view.offset) {
-    return std::to_string(view.byte_count) + " bytes from offset " + std::to_string(view.offset) +
-           " exceed " + buffer;
+    return counted(view.byte_count, "byte") + " from offset " + std::to_string(view.offset) +
+           (view.byte_count == 1 ? " exceeds " : " exceed ") + buffer;
   }
   return "range [" + std::to_string(view.offset) + ", " + std::to_string(end) + ") exceeds " + buffer;
 }

@@ -30,7 +30,7 @@ void check_binding(const Code& code, const Code::Entry& entry, const ArgumentInf
   }
   if (view.byte_count < argument.byte_count) {
     refuse(code, entry,
-           name + " needs " + std::to_string(argument.byte_count) + " bytes but is bound to " +
+           name + " needs " + detail::counted(argument.byte_count, "byte") + " but is bound to " +
                std::to_string(view.byte_count),
            ErrorCode::kOutOfRange);
   }
@@ -74,7 +74,7 @@ void check_workspace(const Code& code, const Code::Entry& entry, const std::vect
                      const std::shared_ptr<Buffer>& workspace) {
   if (workspace->byte_count() < entry.workspace_byte_count) {
     refuse(code, entry,
-           "the workspace has " + std::to_string(workspace->byte_count()) + " bytes, but " +
+           "the workspace has " + detail::counted(workspace->byte_count(), "byte") + ", but " +
                std::to_string(entry.workspace_byte_count) + " are needed",
            ErrorCode::kOutOfRange);
   }

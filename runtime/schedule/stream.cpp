@@ -104,7 +104,7 @@ void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src
   check_range(state, "copy", src);
   if (dst.byte_count != src.byte_count) {
     refuse(state, ErrorCode::kInvalidArgument, "copy",
-           "the source has " + std::to_string(src.byte_count) + " bytes and the destination " +
+           "the source has " + detail::counted(src.byte_count, "byte") + " and the destination " +
                std::to_string(dst.byte_count));
   }
   if (!state.reaches(*dst.buffer) && !state.reaches(*src.buffer)) {
@@ -224,8 +224,8 @@ void Stream::fill(const BufferView& dst, const void* pattern, std::uint32_t patt
   if (!is_supported || dst.byte_count % pattern_byte_count != 0) {
     refuse(*state_, ErrorCode::kInvalidArgument, "fill",
            "a " + std::to_string(pattern_byte_count) + "-byte pattern cannot fill " +
-               std::to_string(dst.byte_count) +
-               " bytes; use a pattern of 1, 2, 4 or 8 bytes that divides the range");
+               detail::counted(dst.byte_count, "byte") +
+               "; use a pattern of 1, 2, 4 or 8 bytes that divides the range");
   }
   if (dst.byte_count == 0) {
     return;

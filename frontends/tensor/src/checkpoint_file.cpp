@@ -3,6 +3,7 @@
 #include "checkpoint_file.h"
 
 #include <yoke/output_file.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/safetensors.h>
 #include <zlib.h>
@@ -180,7 +181,7 @@ std::vector<NamedArray> read_arrays(const Description& from, const fs::path& fol
   }
   if (bytes.size() != from.count_of(from.at(described, "bytes"), "bytes")) {
     damaged(path,
-            "it has " + std::to_string(bytes.size()) + " bytes, which is not what checkpoint.json says");
+            "it has " + detail::counted(bytes.size(), "byte") + ", which is not what checkpoint.json says");
   }
   if (checksum(bytes) != from.count_of(from.at(described, "crc32"), "crc32")) {
     damaged(path, "its checksum is wrong");

@@ -34,8 +34,8 @@ Numbers expand(const PerAxis& given, std::size_t count, std::uint64_t least, con
     numbers.resize(count, numbers[0]);
   }
   if (numbers.size() != count) {
-    detail::fail(function + ": " + what + " has " + std::to_string(numbers.size()) +
-                 " numbers; give one, or one for each of the " + std::to_string(count) + " spatial axes");
+    detail::fail(function + ": " + what + " has " + detail::counted(numbers.size(), "number") +
+                 "; give one, or one for each of the " + std::to_string(count) + " spatial axes");
   }
   if (std::any_of(numbers.begin(), numbers.end(), [&](std::uint64_t number) { return number < least; })) {
     detail::fail(function + ": " + what + " must be at least " + std::to_string(least));
@@ -53,9 +53,9 @@ struct Windows {
   std::uint64_t count(const Tensor& x, std::size_t axis, const std::string& function) const {
     const std::uint64_t padded = x.dims()[1 + axis] + padding[axis].before + padding[axis].after;
     if (padded <= reach(axis)) {
-      detail::fail(function + ": a window of " + std::to_string(reach(axis) + 1) + " elements exceeds axis " +
-                   std::to_string(1 + axis) + " of the input " + detail::describe(x) + ", which has " +
-                   std::to_string(padded) + " with its padding");
+      detail::fail(function + ": a window of " + detail::counted(reach(axis) + 1, "element") +
+                   " exceeds axis " + std::to_string(1 + axis) + " of the input " + detail::describe(x) +
+                   ", which has " + std::to_string(padded) + " with its padding");
     }
     return (padded - reach(axis) - 1) / stride[axis] + 1;
   }
@@ -105,7 +105,7 @@ void check_groups(const Tensor& x, const Tensor& weight, std::uint64_t groups, s
                   const std::string& function) {
   if (groups == 0 || x.dims().back() % groups != 0 || weight.dims()[0] % groups != 0 ||
       x.dims().back() != in) {
-    detail::fail(function + ": with " + std::to_string(groups) + " groups, the weight " +
+    detail::fail(function + ": with " + detail::counted(groups, "group") + ", the weight " +
                  detail::describe(weight) + " does not match the channels of the input " +
                  detail::describe(x) + "; groups must divide both numbers of channels");
   }

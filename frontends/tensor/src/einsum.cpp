@@ -31,9 +31,9 @@ class Labels {
       const bool rest = has_rest(terms);
       const std::size_t named = terms.size() - (rest ? 1 : 0);
       if (args[i].rank() < named || (!rest && args[i].rank() != named)) {
-        detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " + std::to_string(named) +
-                     " indices" + (rest ? " besides `...`" : "") + ", but " + detail::describe(args[i]) +
-                     " has rank " + std::to_string(args[i].rank()));
+        detail::fail(spec.text + ": operand " + std::to_string(i + 1) + " has " +
+                     detail::counted(named, "index", "indices") + (rest ? " besides `...`" : "") + ", but " +
+                     detail::describe(args[i]) + " has rank " + std::to_string(args[i].rank()));
       }
       rest_rank_ = std::max(rest_rank_, rest ? args[i].rank() - named : 0);
     }

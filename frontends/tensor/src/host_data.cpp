@@ -112,8 +112,8 @@ double host_get(const Tensor& t, const Dims& index) {
     fail("host_get: the tensor has no host data; use a literal, or a parameter that holds values");
   }
   if (index.size() != t.rank()) {
-    fail("host_get: " + std::to_string(index.size()) + " indices for shape " + dims_text(t.dims()) +
-         "; give one per axis");
+    fail("host_get: " + detail::counted(index.size(), "index", "indices") + " for shape " +
+         dims_text(t.dims()) + "; give one per axis");
   }
   std::uint64_t element = 0;
   for (std::size_t axis = 0; axis < index.size(); ++axis) {

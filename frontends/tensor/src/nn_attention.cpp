@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/nn_attention.cpp: attention layers, blocks of transformers, positions.
+#include <yoke/runtime/counted.h>
+
 #include <utility>
 
 #include "nn_common.h"
@@ -17,8 +19,8 @@ class LearnedPositions final : public Layer {
     const std::uint64_t length = x.dims()[1];
     if (length > max_length_) {
       detail::fail("learned_positions: the input " + detail::describe(x) + " has length " +
-                   std::to_string(length) + ", but the table has " + std::to_string(max_length_) +
-                   " positions");
+                   std::to_string(length) + ", but the table has " +
+                   detail::counted(max_length_, "position"));
     }
     table_.set_dims({max_length_, x.dims()[2]}, "learned_positions");
     return x + slice(table_.tensor(), 0, 0, length);
@@ -81,9 +83,9 @@ MultiHeadAttention::MultiHeadAttention(std::uint64_t width, std::uint64_t heads,
       rotary_(options.rotary),
       dropout_(options.dropout != 0 ? dropout(options.dropout) : Module()) {
   if (heads == 0 || width % heads != 0 || heads % key_heads_ != 0) {
-    detail::fail("multi_head_attention: " + std::to_string(heads) + " heads with " +
-                 std::to_string(key_heads_) + " key heads do not divide the width " + std::to_string(width) +
-                 "; the key heads must divide the heads, and these the width");
+    detail::fail("multi_head_attention: " + detail::counted(heads, "head") + " with " +
+                 detail::counted(key_heads_, "key head") + " do not divide the width " +
+                 std::to_string(width) + "; the key heads must divide the heads, and these the width");
   }
   const std::uint64_t keys = width / heads * key_heads_;
   query_ = child("query", linear(width, projection(options, 0.5)));

@@ -2,6 +2,7 @@
 // frontends/tensor/src/nn_convolution.cpp: layers for images: convolution, pooling, norms.
 #include <yoke/all_reduce.h>
 #include <yoke/normalization.h>
+#include <yoke/runtime/counted.h>
 
 #include <utility>
 
@@ -30,12 +31,12 @@ class Conv final : public Layer {
       kernel_.resize(spatial, kernel_[0]);
     }
     if (kernel_.size() != spatial) {
-      detail::fail(layer_ + ": the kernel has " + std::to_string(kernel_.size()) +
-                   " sizes; give one, or one for each of the " + std::to_string(spatial) + " spatial axes");
+      detail::fail(layer_ + ": the kernel has " + detail::counted(kernel_.size(), "size") +
+                   "; give one, or one for each of the " + std::to_string(spatial) + " spatial axes");
     }
     if (options.groups == 0 || out % options.groups != 0) {
       detail::fail(layer_ + ": " + std::to_string(options.groups) + " groups do not divide the " +
-                   std::to_string(out) + " output channels");
+                   detail::counted(out, "output channel"));
     }
     if (options.bias) {
       bias_ = parameter("bias", options.bias_init.value_or(Initializer::zeros()), options.type);
@@ -48,7 +49,7 @@ class Conv final : public Layer {
     const std::uint64_t in = x.dims().back();
     if (in % options_.groups != 0) {
       detail::fail(layer_ + ": " + std::to_string(options_.groups) + " groups do not divide the " +
-                   std::to_string(in) + " channels of the input " + detail::describe(x));
+                   detail::counted(in, "channel") + " of the input " + detail::describe(x));
     }
     if (!weight_.has_dims()) {
       weight_.set_dims(weight_dims(in), layer_);

@@ -87,10 +87,6 @@ std::string describe(const Tensor& x) {
   return x.name().empty() ? dims : "'" + x.name() + "' " + dims;
 }
 
-std::string counted(std::uint64_t count, const char* noun) {
-  return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 void require(const Tensor& x, const char* operation) {
   if (!x) {
     fail(std::string(operation) + ": an operand is an empty Tensor; assign an expression to it first");

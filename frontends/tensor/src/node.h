@@ -4,6 +4,7 @@
 
 #include <yoke/parameter.h>
 #include <yoke/program/program.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/tensor.h>
 
 #include <atomic>
@@ -158,8 +159,7 @@ inline Tensor finish(std::shared_ptr<Node> node) {
 [[noreturn]] void fail(const std::string& message);  // throws Error kInvalidArgument
 // Error kInvalidArgument: the node differs between training and evaluation. `call` appears in the message.
 void require_mode(const Node& node, const char* call);
-std::string describe(const Tensor& x);                       // "'x' [50, 784]", or "[50, 784]" without a name
-std::string counted(std::uint64_t count, const char* noun);  // "1 row", "2 rows"
+std::string describe(const Tensor& x);  // "'x' [50, 784]", or "[50, 784]" without a name
 // A draw by row uses the streams stream + row * kStreamsOfARow.
 inline constexpr std::int64_t kStreamsOfARow = std::int64_t{1} << 34U;
 void require(const Tensor& x, const char* operation);  // fails if x is empty

@@ -15,7 +15,7 @@ void require_floats(const Tensor& x, std::size_t least_rank, const std::string& 
   if (x.rank() < least_rank || !program::is_float(x.type())) {
     detail::fail(function + ": the input " + detail::describe(x) + " is " +
                  std::string(program::type_name(x.type())) + "; it must be floats with at least " +
-                 std::to_string(least_rank) + (least_rank == 1 ? " axis" : " axes"));
+                 detail::counted(least_rank, "axis", "axes"));
   }
 }
 
@@ -71,7 +71,7 @@ Tensor group_norm(const Tensor& x, std::uint64_t groups, const Tensor& weight, c
   const std::uint64_t channels = x.dims().back();
   if (groups == 0 || channels % groups != 0) {
     detail::fail("group_norm: " + std::to_string(groups) + " groups do not divide the " +
-                 std::to_string(channels) + " channels of the input " + detail::describe(x));
+                 detail::counted(channels, "channel") + " of the input " + detail::describe(x));
   }
   check_shape(weight, {channels}, "weight", "group_norm");
   check_shape(bias, {channels}, "bias", "group_norm");

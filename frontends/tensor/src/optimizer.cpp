@@ -135,8 +135,8 @@ std::vector<Update> Optimizer::update(const UpdateOperands& operands) const {
         return state && state.is_leaf() && state.dims() == leaf.dims() && state.type() == leaf.type();
       });
   if (!fit) {
-    detail::fail(name() + ": it needs " + std::to_string(rule_.states.size()) +
-                 " states, leaves with the shape and type of " + detail::describe(value));
+    detail::fail(name() + ": it needs " + detail::counted(rule_.states.size(), "state") +
+                 ", leaves with the shape and type of " + detail::describe(value));
   }
   if (rule_.term && (!number || number.rank() != 0)) {
     detail::fail(name() + ": it needs the number over all gradients, a scalar");

@@ -223,7 +223,7 @@ void Parameter::set_values(std::span<const std::byte> bytes) const {
   auto& state = state_of(node_);
   if (bytes.size() != byte_count()) {
     detail::fail("parameter '" + state.name + "' " + dims_text(dims()) + " needs " +
-                 std::to_string(byte_count()) + " bytes, but got " + std::to_string(bytes.size()));
+                 detail::counted(byte_count(), "byte") + ", but got " + std::to_string(bytes.size()));
   }
   state.values = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
 }

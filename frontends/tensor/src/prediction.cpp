@@ -37,7 +37,7 @@ RowsProgram rows_program(const ModelOf& model, const Batch& data, std::uint64_t 
   const Batch batch = each_field(data, rows, [](const Tensor& all) { return all; });
   const Tensor given = model(batch);
   if (!given || given.rank() == 0 || given.dims()[0] != rows) {
-    fail("predict: for " + std::to_string(rows) + " rows, the model returned " +
+    fail("predict: for " + detail::counted(rows, "row") + ", the model returned " +
          (given ? "a tensor of shape " + dims_text(given.dims()) : std::string("an empty Tensor")) +
          "; its first axis must be the rows");
   }

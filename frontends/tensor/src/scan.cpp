@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/scan.cpp: traces the bodies of scans; cumulative sums and products.
 #include <yoke/ops.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/scan.h>
 
 #include <algorithm>
@@ -56,7 +57,7 @@ std::string text_of(const Tensor& x) {
 // Returns the next carry after a check of its shapes and types. Plain numbers are converted.
 std::vector<Tensor> checked(std::vector<Tensor> next, const std::vector<Tensor>& init) {
   if (next.size() != init.size()) {
-    fail("scan: the body returns " + std::to_string(next.size()) + " carries, but init has " +
+    fail("scan: the body returns " + detail::counted(next.size(), "carry", "carries") + ", but init has " +
          std::to_string(init.size()));
   }
   for (std::size_t k = 0; k < next.size(); ++k) {

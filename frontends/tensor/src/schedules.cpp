@@ -2,6 +2,7 @@
 // frontends/tensor/src/schedules.cpp: learning rates as expressions of the step.
 #include <yoke/ops.h>
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/schedules.h>
 
@@ -95,7 +96,7 @@ void check(const Schedule& schedule) {
   const std::int64_t least =
       schedule.kind == Schedule::Kind::kOneCycle ? 4 : 1;  // the rate must rise and fall
   if (needs_steps && schedule.steps - schedule.warmup < least) {
-    refuse("the run has " + std::to_string(schedule.steps) + " steps, too few after a warm-up of " +
+    refuse("the run has " + detail::counted(schedule.steps, "step") + ", too few after a warm-up of " +
            std::to_string(schedule.warmup) + "; use more steps or a shorter warm-up");
   }
 }

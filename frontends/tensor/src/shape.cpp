@@ -20,8 +20,8 @@ Tensor reshape(const Tensor& x, const Dims& dims) {
   detail::require(x, "reshape");
   detail::check_dims(dims);
   if (element_count(dims) != x.element_count()) {
-    fail("reshape: " + detail::describe(x) + " has " + std::to_string(x.element_count()) + " elements, but " +
-         dims_text(dims) + " has " + std::to_string(element_count(dims)));
+    fail("reshape: " + detail::describe(x) + " has " + detail::counted(x.element_count(), "element") +
+         ", but " + dims_text(dims) + " has " + std::to_string(element_count(dims)));
   }
   if (dims == x.dims()) {
     return x;
@@ -76,8 +76,8 @@ Tensor permute(const Tensor& x, const Axes& order) {
     dims.push_back(x.dims()[from]);
   }
   if (order.size() != x.rank()) {
-    fail("permute: " + detail::describe(x) + " has " + std::to_string(x.rank()) +
-         " axes, but the order lists " + std::to_string(order.size()));
+    fail("permute: " + detail::describe(x) + " has " + detail::counted(x.rank(), "axis", "axes") +
+         ", but the order lists " + std::to_string(order.size()));
   }
   return detail::permute_node(x, std::move(dims), axes);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/shuffle.cpp: permutations as functions of the seed, and batches in their order.
 #include <yoke/program/execute.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/shuffle.h>
 
@@ -73,7 +74,7 @@ Feed shuffled(const Batch& data, std::int64_t batch_size, std::int64_t seed) {
   for (const auto& [name, tensor] : data.fields()) {
     if (!tensor || tensor.source() != Source::kLiteral || tensor.rank() == 0 || tensor.dims()[0] != rows) {
       throw Error(ErrorCode::kInvalidArgument, "shuffled: " + name + " is not host data with " +
-                                                   std::to_string(rows) + " rows, as " +
+                                                   detail::counted(rows, "row") + ", as " +
                                                    data.fields()[0].name);
     }
     specs.push_back({name, {static_cast<std::int32_t>(tensor.type()), tensor.dims()}});

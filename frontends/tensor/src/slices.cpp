@@ -163,7 +163,7 @@ Tensor dynamic_slice(const Tensor& x, const std::vector<Start>& starts, const Di
   detail::require(x, "dynamic_slice");
   const std::string call = "dynamic_slice of " + detail::describe(x);
   if (starts.size() != x.rank() || sizes.size() != x.rank()) {
-    fail(call + ": expected " + std::to_string(x.rank()) + " starts and sizes, got " +
+    fail(call + ": expected " + detail::counted(x.rank(), "start and size", "starts and sizes") + ", got " +
          std::to_string(starts.size()) + " and " + std::to_string(sizes.size()));
   }
   std::vector<ViewIndex> indices = detail::same_axes(x.rank());
@@ -204,7 +204,7 @@ Tensor rows(const Tensor& x, const Symbol& start, std::uint64_t count) {
   const std::string call =
       "rows(" + detail::describe(x) + ", " + start.name + ", " + std::to_string(count) + ")";
   if (x.rank() == 0 || count == 0 || count > x.dims()[0]) {
-    fail(call + ": cannot take " + std::to_string(count) + " rows of axis 0");
+    fail(call + ": cannot take " + detail::counted(count, "row") + " of axis 0");
   }
   check_range(x, 0, start, count, call, "rows");
   std::vector<Start> starts(x.rank(), 0);

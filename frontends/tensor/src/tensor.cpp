@@ -113,7 +113,7 @@ Tensor literal(Type type, Dims dims, std::vector<std::byte> bytes, std::string n
   if (bytes.size() != expected) {
     detail::fail((name.empty() ? "a literal of " : "literal '" + name + "': ") +
                  std::string(program::type_name(type)) + dims_text(dims) + " needs " +
-                 std::to_string(expected) + " bytes, but got " + std::to_string(bytes.size()));
+                 detail::counted(expected, "byte") + ", but got " + std::to_string(bytes.size()));
   }
   auto node = detail::new_node(Kind::kLiteral, type, std::move(dims));
   node->bytes = std::move(bytes);

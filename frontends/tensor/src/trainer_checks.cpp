@@ -317,8 +317,9 @@ void Trainer::Impl::find_backends() {
     requested += std::max<std::int64_t>(backend.shard_count, 0);
   }
   if (options.shards && requested > 0 && requested != *options.shards) {
-    fail("data_parallel: backend_name '" + options.backend_name + "' requests " + std::to_string(requested) +
-         " shards, but options.shards is " + std::to_string(*options.shards) + "; set only one of them");
+    fail("data_parallel: backend_name '" + options.backend_name + "' requests " +
+         detail::counted(requested, "shard") + ", but options.shards is " + std::to_string(*options.shards) +
+         "; set only one of them");
   }
   for (const BackendCount& wanted : named) {
     const auto backend = runtime->backend(wanted.backend_name);

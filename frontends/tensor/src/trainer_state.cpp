@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_state.cpp: copies what a run needs to go on later, and goes on from such a copy.
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -93,8 +95,9 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   }
   const LossScale& scaling = state.loss_scale;
   if (is_scaled() && (!detail::is_valid(scaling) || scaling.skipped_steps > state.step)) {
-    problems += "; the loss scale " + number(scaling.scale) + ", with " + number(scaling.clean_steps) +
-                " clean steps and " + number(scaling.skipped_steps) + " skipped ones, is out of range";
+    problems += "; the loss scale " + number(scaling.scale) + ", with " +
+                detail::counted(scaling.clean_steps, "clean step") + " and " + number(scaling.skipped_steps) +
+                " skipped ones, is out of range";
   }
   const std::uint64_t batches = plan.batch_count();
   if (state.batch >= batches ||
@@ -118,7 +121,7 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
     }
     compare(described(at->type, at->dims), described(like.type(), like.dims()), "'" + name + "'");
     if (at->bytes.size() != like.byte_count()) {
-      problems += "; '" + name + "' has " + number(at->bytes.size()) + " bytes";
+      problems += "; '" + name + "' has " + detail::counted(at->bytes.size(), "byte");
     }
   };
   for (const Parameter& parameter : parameters) {
@@ -190,8 +193,9 @@ void Trainer::swap_averages() {
   const std::int64_t skipped = loss_scale().skipped_steps;
   if (skipped == impl_->step_number) {
     throw Error(ErrorCode::kFailedPrecondition,
-                "swap_averages: all " + std::to_string(skipped) +
-                    " steps were skipped, so there are no averages; call step() until one is not");
+                "swap_averages: " +
+                    (skipped == 1 ? "the only step was" : "all " + std::to_string(skipped) + " steps were") +
+                    " skipped, so there are no averages; call step() until one is not");
   }
   // Taken once: if a device is lost, the function is called again, when some shards may have the exchanged values.
   std::optional<TrainerState> exchanged;

@@ -2,6 +2,8 @@
 // plugin_api/conformance/driver/report.cpp: prints results as text, JSON and JUnit XML.
 #include "report.h"
 
+#include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -131,12 +133,14 @@ std::string reasons_text(const Report& report, Verdict verdict) {
   return text;
 }
 
+std::string not_run_text(const Report& report) {
+  return yoke::detail::counted(report.count(Verdict::kNotRun), "test was", "tests were") + " not run\n";
+}
+
 // The report of a plugin that cannot be loaded: one sentence.
 std::string refusal_text(const Report& report) {
   const Outcome& why = report.results.front().outcome;
-  const auto not_run = report.count(Verdict::kNotRun);
-  std::string text = "FAILED " + report.plugin + ": " + why.text + "; " + std::to_string(not_run) +
-                     (not_run == 1 ? " test was" : " tests were") + " not run\n";
+  std::string text = "FAILED " + report.plugin + ": " + why.text + "; " + not_run_text(report);
   return text + output_text(why);
 }
 
@@ -279,8 +283,7 @@ std::string as_text(const Report& report, const Options& options) {
   }
   text += row(report, "");
   if (report.interrupted) {
-    return text + "INTERRUPTED " + report.plugin + ": " + std::to_string(report.count(Verdict::kNotRun)) +
-           " tests were not run\n";
+    return text + "INTERRUPTED " + report.plugin + ": " + not_run_text(report);
   }
   return text +
          (!report.passed()    ? "FAILED "

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/device_options.cpp: the option schema, and the limits of every range in it.
+#include <yoke/runtime/counted.h>
+
 #include <cmath>
 #include <limits>
 #include <set>
@@ -59,7 +61,7 @@ void schema_is_sound(Kit& kit) {
     check(names.emplace(spec.scope, spec.name).second, "two options of one scope are named '", spec.name,
           "'");
   }
-  kit.note(text(specs.size(), " options"));
+  kit.note(yoke::detail::counted(specs.size(), "option"));
 }
 
 // Opens a device with these options and closes it again.
@@ -196,7 +198,7 @@ void edges(Kit& kit) {
       integer_edges(kit, spec, refused);
     }
   }
-  kit.note(text(refused, " values of the schema were rejected on this machine"));
+  kit.note(text(yoke::detail::counted(refused, "value"), " of the schema rejected on this machine"));
 }
 
 }  // namespace

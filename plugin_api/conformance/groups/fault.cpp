@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/groups/fault.cpp: injected faults: each error
 // is reported with a text, and nothing leaks.
+#include <yoke/runtime/counted.h>
+
 #include "groups.h"
 #include "scenario.h"
 #include "small_program.h"
@@ -36,7 +38,7 @@ void host_allocations(Kit& kit) {
   if (nth == 1) {
     unsupported("the plugin makes no host allocations");
   }
-  kit.note(text("each of ", nth - 1, " host allocations failed once"));
+  kit.note(text(yoke::detail::counted(nth - 1, "host allocation"), " failed in turn"));
 }
 
 // Makes each call of a kind fail once, in a scenario that stops at the first error.

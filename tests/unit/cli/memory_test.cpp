@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/memory_test.cpp: the memory that the host has left, read from files like those of Linux.
+// tests/unit/cli/memory_test.cpp: the memory that the host has left, read from files like those of Linux; sizes and
+// counts as text.
 #include <gtest/gtest.h>
 
 #include "host_memory.h"
 #include "test_files.h"
+#include "text.h"
 
 namespace yoke::cli {
 namespace {
@@ -51,6 +53,19 @@ TEST_F(HostMemory, IsLimitedByControlGroupsOfTheFirstVersion) {
   write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "500000\n");
   write("sys/fs/cgroup/memory/job/memory.stat", "total_inactive_file 100000\n");
   EXPECT_EQ(available(), 200000U);
+}
+
+TEST(Counts, HaveTheFormOfTheirNoun) {
+  EXPECT_EQ(counted(0, "row"), "0 rows");
+  EXPECT_EQ(counted(1, "row"), "1 row");
+  EXPECT_EQ(counted(60000, "row"), "60,000 rows");
+  EXPECT_EQ(counted(1, "class", "classes"), "1 class");
+  EXPECT_EQ(counted(2, "class", "classes"), "2 classes");
+  EXPECT_EQ(byte_text(1), "1 byte");
+  EXPECT_EQ(byte_text(0), "0 bytes");
+  EXPECT_EQ(byte_text(1023), "1023 bytes");
+  EXPECT_EQ(byte_text(1536), "1.5 KiB");
+  EXPECT_EQ(byte_text(std::uint64_t{5} << 50U), "5120.0 TiB");
 }
 
 }  // namespace

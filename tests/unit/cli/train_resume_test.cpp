@@ -156,7 +156,7 @@ TEST(YokeTrainResume, WrongUseIsAnError) {
   EXPECT_EQ(run({"train", "--steps", "3", "--epochs", "2"}).code, 2);
   test::write_file(folder / "c/latest/weights.safetensors", "x");
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume"}).err,
-              HasSubstr("weights.safetensors: it has 1 bytes, which is not what checkpoint.json says"));
+              HasSubstr("weights.safetensors: it has 1 byte, which is not what checkpoint.json says"));
 }
 
 TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {

@@ -88,7 +88,7 @@ TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(csv_error("x,y\n1,2\n1e999,4\n"), is_error(kInvalid, "line 3, column 'x': '1e999'"));
   EXPECT_THAT(csv_error("x,y\n1,2\n,4\n"), is_error(kInvalid, "line 3, column 'x': ''"));
   EXPECT_THAT(csv_error("x,y\n1,2\n3\n"),
-              is_error(ErrorCode::kDataLoss, "t.csv, line 3: it has 1 fields, the first line has 2"));
+              is_error(ErrorCode::kDataLoss, "t.csv, line 3: it has 1 field, the first line has 2"));
   EXPECT_THAT(csv_error("x,y\n1,\"2\n3,4\n"),
               is_error(ErrorCode::kDataLoss, "line 2: a quoted field does not end"));
   EXPECT_THAT(csv_error("x,y\n1,\"2\"3\n"),
@@ -142,7 +142,7 @@ TEST_F(TableTest, BlanksSeparateColumns) {
   EXPECT_THAT(table.values, ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_THAT(table.lines, ElementsAre(1, 3));
   EXPECT_THAT(error_of([&] { columns("1 2\n3\n"); }),
-              is_error(ErrorCode::kDataLoss, "t.txt, line 2: it has 1 fields"));
+              is_error(ErrorCode::kDataLoss, "t.txt, line 2: it has 1 field,"));
 }
 
 TEST_F(TableTest, DamagedFilesNeverCrash) {

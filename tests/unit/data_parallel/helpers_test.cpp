@@ -76,7 +76,7 @@ TEST(HostGet, InvalidIndicesAreErrors) {
               }),
               test::is_error(ErrorCode::kOutOfRange, "index [0, 3] is out of range for shape [2, 3]"));
   EXPECT_THAT(test::error_of([&] { (void)host_get(t, {1}); }),
-              test::is_error(ErrorCode::kInvalidArgument, "1 indices for shape [2, 3]; give one per axis"));
+              test::is_error(ErrorCode::kInvalidArgument, "1 index for shape [2, 3]; give one per axis"));
   EXPECT_THAT(test::error_of([&] {
                 (void)host_get(t * 2.0F, {0, 0});
               }),

@@ -165,7 +165,7 @@ TEST_F(ForeignTensorTest, MalformedOrForeignTensorsAreRefusedAndNotReleased) {
   refused(ErrorCode::kInvalidArgument, "-1 dimensions", [](auto& one) { one.dl_tensor.ndim = -1; });
   refused(ErrorCode::kInvalidArgument, "data pointer is null",
           [](auto& one) { one.dl_tensor.data = nullptr; });
-  refused(ErrorCode::kUnimplemented, "type code 5, 64 bits and 1 lanes, which yoke lacks", [](auto& one) {
+  refused(ErrorCode::kUnimplemented, "type code 5, 64 bits and 1 lane, which yoke lacks", [](auto& one) {
     one.dl_tensor.dtype = {5, 64, 1};
   });
   refused(ErrorCode::kUnimplemented, "and 4 lanes", [](auto& one) { one.dl_tensor.dtype.lanes = 4; });

@@ -2,6 +2,7 @@
 // frontends/tensor/src/data/arrays.cpp: checks arrays before they are saved, and chooses the format by the file's name.
 #include "data/arrays.h"
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/safetensors.h>
 
@@ -23,16 +24,16 @@ void check_arrays(const std::filesystem::path& path, std::span<const NamedArray>
       return Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": " + why);
     };
     if (array.name.empty() || array.name.size() > kLongestName) {
-      throw refuse("the name of an array has " + std::to_string(array.name.size()) +
-                   " bytes; names must have 1 to " + std::to_string(kLongestName));
+      throw refuse("the name of an array has " + detail::counted(array.name.size(), "byte") +
+                   "; names must have 1 to " + std::to_string(kLongestName));
     }
     if (!names.insert(array.name).second) {
       throw refuse("two arrays are named '" + array.name + "'; names must be unique");
     }
     const auto wanted = byte_count_of(array.type, array.dims);
     if (!wanted || *wanted != array.bytes.size()) {
-      throw refuse("array '" + array.name + "' has " + std::to_string(array.bytes.size()) +
-                   " bytes, which do not match its type and dims");
+      throw refuse("array '" + array.name + "' has " + detail::counted(array.bytes.size(), "byte") +
+                   ", which do not match its type and dims");
     }
   }
 }

@@ -2,6 +2,7 @@
 // frontends/tensor/src/data/datasets.cpp: reads MNIST-like files and generates half-moons.
 #include <yoke/datasets.h>
 #include <yoke/program/execute.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -79,9 +80,9 @@ struct Part {
 void check_counts(const IdxFile& images, const IdxFile& labels) {
   if (images.dims[0] != labels.dims[0]) {
     throw Error(ErrorCode::kInvalidArgument,
-                images.path.string() + " holds " + std::to_string(images.dims[0]) + " images, but " +
-                    labels.path.string() + " holds " + std::to_string(labels.dims[0]) +
-                    " labels; fetch both again");
+                images.path.string() + " holds " + detail::counted(images.dims[0], "image") + ", but " +
+                    labels.path.string() + " holds " + detail::counted(labels.dims[0], "label") +
+                    "; fetch both again");
   }
 }
 
@@ -100,8 +101,9 @@ void check_labels(const IdxFile& labels, std::uint64_t class_count) {
       throw Error(ErrorCode::kInvalidArgument,
                   labels.path.string() + ": label " + std::to_string(label) + " of item " +
                       std::to_string(i) + ", at byte " + std::to_string(labels.data_offset + i) +
-                      ", is out of range for " + std::to_string(class_count) + " classes (0 to " +
-                      std::to_string(class_count - 1) + "); fix the file or the number of classes");
+                      ", is out of range for " + detail::counted(class_count, "class", "classes") +
+                      " (0 to " + std::to_string(class_count - 1) +
+                      "); fix the file or the number of classes");
     }
   }
 }

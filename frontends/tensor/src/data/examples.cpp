@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/data/examples.cpp: divides a table into rows for training and testing, and standardizes them.
 #include <yoke/datasets.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/shuffle.h>
 
@@ -119,11 +120,11 @@ Split read_split(const std::filesystem::path& file, std::uint64_t number, std::u
     return Error(ErrorCode::kInvalidArgument, file.string() + ": " + why);
   };
   if (number >= table.row_count()) {
-    throw fail("it has " + std::to_string(table.row_count()) + " splits; choose one from 0 to " +
+    throw fail("it has " + detail::counted(table.row_count(), "split") + "; choose one from 0 to " +
                std::to_string(table.row_count() - 1));
   }
   if (table.names.size() != row_count) {
-    throw fail("a split has " + std::to_string(table.names.size()) + " rows, the data has " +
+    throw fail("a split has " + detail::counted(table.names.size(), "row") + ", the data has " +
                std::to_string(row_count) + "; use the splits of this data");
   }
   Split split;
@@ -145,10 +146,11 @@ Split read_split(const std::filesystem::path& file, std::uint64_t number, std::u
 Examples make_examples(const Table& table, const Split& split, Task task,
                        std::span<const std::size_t> without) {
   if (table.label >= table.names.size() || table.values.size() != table.row_count() * table.names.size()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "make_examples: the table has " + std::to_string(table.values.size()) + " values for " +
-                    std::to_string(table.row_count()) + " rows of " + std::to_string(table.names.size()) +
-                    " columns; use a table that was read from a file");
+    throw Error(ErrorCode::kInvalidArgument, "make_examples: the table has " +
+                                                 detail::counted(table.values.size(), "value") + " for " +
+                                                 detail::counted(table.row_count(), "row") + " of " +
+                                                 detail::counted(table.names.size(), "column") +
+                                                 "; use a table that was read from a file");
   }
   check_rows(table, split.train, "training");
   check_rows(table, split.test, "testing");

@@ -2,6 +2,7 @@
 // frontends/tensor/src/data/idx.cpp: reads an IDX file and checks its header against the file's size.
 #include "data/idx.h"
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 
 #include <limits>
@@ -53,9 +54,8 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   if (magic != wanted_magic) {
     throw Error(ErrorCode::kDataLoss, path.string() + ": the magic number at byte 0 is " +
                                           hexadecimal(magic) + ", but an IDX file of unsigned bytes with " +
-                                          std::to_string(rank) + (rank == 1 ? " dimension" : " dimensions") +
-                                          " starts with " + hexadecimal(wanted_magic) +
-                                          "; check that this is the right file");
+                                          detail::counted(rank, "dimension") + " starts with " +
+                                          hexadecimal(wanted_magic) + "; check that this is the right file");
   }
   constexpr std::uint64_t kLargest = std::numeric_limits<std::int64_t>::max() / 8;
   std::uint64_t declared = 1;

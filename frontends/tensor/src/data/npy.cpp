@@ -2,6 +2,7 @@
 // frontends/tensor/src/data/npy.cpp: writes and reads the header of .npy files.
 #include "data/npy.h"
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 
 #include <charconv>
@@ -140,8 +141,8 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   const auto wanted = byte_count_of(array.type, array.dims);
   const auto data = file.subspan(start + size);
   if (!wanted || data.size() != *wanted) {
-    throw Error(ErrorCode::kDataLoss, where + ": " + std::to_string(data.size()) +
-                                          " bytes of data do not match the shape; save the file again");
+    throw Error(ErrorCode::kDataLoss, where + ": " + detail::counted(data.size(), "byte") +
+                                          " of data do not match the shape; save the file again");
   }
   array.bytes.assign(data.begin(), data.end());
   return array;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/data/npz.cpp: zip archives of .npy files, by libzip. They are not compressed.
 #include <yoke/npz.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <zip.h>
 
@@ -88,7 +89,7 @@ class ZipReader {
     // Deflate compresses at most 1032 to 1, so the size of the file bounds the output.
     if (info.size / 1032 > file_.size()) {
       throw Error(ErrorCode::kDataLoss,
-                  where + ": it claims to have " + std::to_string(info.size) + " bytes; " + kDamaged);
+                  where + ": it claims to have " + detail::counted(info.size, "byte") + "; " + kDamaged);
     }
     const std::unique_ptr<zip_file_t, CloseEntry> entry(zip_fopen_index(archive_.get(), index, 0));
     if (entry == nullptr) {
@@ -244,8 +245,8 @@ void save_npy(const std::filesystem::path& path, const NamedArray& array) {
   const auto byte_count = detail::byte_count_of(array.type, array.dims);
   if (!byte_count || *byte_count != array.bytes.size()) {
     throw Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": the array has " +
-                                                 std::to_string(array.bytes.size()) +
-                                                 " bytes, which do not match its type and dims");
+                                                 detail::counted(array.bytes.size(), "byte") +
+                                                 ", which do not match its type and dims");
   }
   detail::NewFile file(path);
   const std::string header = detail::npy_header(array.type, array.dims);

@@ -2,6 +2,7 @@
 // frontends/tensor/src/data/safetensors.cpp: a JSON header that describes arrays, followed by their bytes.
 #include "data/safetensors.h"
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -251,12 +252,13 @@ void check_entries(HeaderReader& header, std::uint64_t data_bytes) {
     }
     end = entry.offsets[1];
     if (!size || *size != end - entry.offsets[0]) {
-      header.fail(named + "has " + std::to_string(end - entry.offsets[0]) +
-                  " bytes, which do not match its type and shape");
+      header.fail(named + "has " + detail::counted(end - entry.offsets[0], "byte") +
+                  ", which do not match its type and shape");
     }
   }
   if (end != data_bytes) {
-    header.fail(std::to_string(data_bytes - end) + " bytes at the end belong to no array");
+    header.fail(detail::counted(data_bytes - end, "byte") + " at the end " +
+                (data_bytes - end == 1 ? "belongs" : "belong") + " to no array");
   }
 }
 
@@ -327,7 +329,7 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
 Safetensors detail::parse_safetensors(std::span<const std::byte> file, const std::string& where) {
   HeaderReader header(where);
   if (file.size() < kSizeBytes) {
-    header.fail("it has " + std::to_string(file.size()) + " bytes, too few for a header");
+    header.fail("it has " + detail::counted(file.size(), "byte") + ", too few for a header");
   }
   std::uint64_t size = 0;
   for (std::size_t i = kSizeBytes; i-- > 0;) {
@@ -335,7 +337,7 @@ Safetensors detail::parse_safetensors(std::span<const std::byte> file, const std
   }
   const std::uint64_t rest = file.size() - kSizeBytes;
   if (size > kLargestHeader || size > rest) {
-    header.fail("it claims to have a header of " + std::to_string(size) + " bytes");
+    header.fail("it claims to have a header of " + detail::counted(size, "byte"));
   }
   const std::string_view text(reinterpret_cast<const char*>(file.data()) + kSizeBytes, size);
   if (!text.starts_with('{')) {

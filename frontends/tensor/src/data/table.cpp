@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/data/table.cpp: reads tables of comma- or blank-separated fields.
 #include <yoke/datasets.h>
+#include <yoke/runtime/closest.h>
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -273,8 +275,8 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const Record& record = records.all[r];
     if (record.size() != table.names.size()) {
-      records.fail(records.lines[r], "it has " + std::to_string(record.size()) +
-                                         " fields, the first line has " + std::to_string(table.names.size()) +
+      records.fail(records.lines[r], "it has " + detail::counted(record.size(), "field") +
+                                         ", the first line has " + std::to_string(table.names.size()) +
                                          "; correct the line");
     }
     for (std::size_t c = 0; c < record.size(); ++c) {

@@ -198,8 +198,8 @@ class WorkerTimeline {
   [[noreturn]] static void throw_deadline(std::uint64_t count, std::uint64_t timeout_ns) {
     std::string text;
     try {
-      text = std::to_string(count) + " items of queued work did not finish within " +
-             std::to_string(timeout_ns / 1'000'000) + " ms";
+      text = std::to_string(count) + (count == 1 ? " item" : " items") +
+             " of queued work did not finish within " + std::to_string(timeout_ns / 1'000'000) + " ms";
     } catch (const std::bad_alloc&) {  // the error has no text
     }
     throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, std::move(text));
@@ -384,7 +384,9 @@ class WorkerStream : public Stream {
     timeline_->post([mine = timeline_.get(), delay_ns] { mine->pause(delay_ns); });
   }
   std::string debug_text() override {
-    return std::to_string(timeline_->waiting()) + " items of work are queued on a worker thread";
+    const std::uint64_t count = timeline_->waiting();
+    return std::to_string(count) + (count == 1 ? " item of work is" : " items of work are") +
+           " queued on a worker thread";
   }
 
  private:
