@@ -103,6 +103,7 @@ TEST(ReadValues, ComputesAnyTensorOfTheModel) {
     };
     data_parallel(options, kInputs, tensor<float>({2, 4, 6, 8}, {4}), loss_of, [&](Trainer& trainer) {
       EXPECT_EQ(trainer.read_values(line.w.tensor()), std::vector<float>{0.5F});
+      EXPECT_EQ(trainer.read_values(line.w), std::vector<float>{0.5F});
       EXPECT_EQ(trainer.read_values(line.w.tensor() * 4.0F), std::vector<float>{2.0F});
       // Rows 0 and 1 are the first batch, rows 2 and 3 the second; the owner has all or the first of them.
       trainer.step();

@@ -103,6 +103,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kInvalid, trainer.set_batch(kInputs, kNone));
     EXPECT_ERROR(kInvalid, (void)trainer.read_values(kNone));
     EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.read_values(""));
+    EXPECT_ERROR(ErrorCode::kFailedPrecondition, (void)trainer.read_values(Parameter()));
     EXPECT_THROW((void)trainer.merged_gradient(Parameter()), Error);
     EXPECT_THROW((void)trainer.replica(0, Parameter()), Error);
     EXPECT_THROW(trainer.save_params(""), Error);

@@ -171,6 +171,7 @@ class Trainer {
   // float. An expression is compiled when it is first read. It is computed from the owner's current parameters and its
   // rows of the latest batch. Error kFailedPrecondition: it needs a Feed's batch, and no step has run.
   std::vector<float> read_values(const Tensor& t);
+  std::vector<float> read_values(const Parameter& parameter) { return read_values(parameter.tensor()); }
   // Values of a tensor in the owner's context, such as "loss" or "gradient/0.weight". Errors: kNotFound: the tensor
   // does not exist; kFailedPrecondition: a gradient, except between launch_gradients() and update().
   std::vector<float> read_values(std::string_view name);
