@@ -36,8 +36,14 @@ double parse_number(const std::string& option, const std::string& text, Numbers 
   throw UsageError(name + " has an empty value; is a shell variable not set?");
 }
 
-void refuse_empty_values(const po::parsed_options& parsed) {
+// Also where the next option would be the value: --epochs --resume.
+void refuse_missing_values(const po::parsed_options& parsed) {
   for (const auto& option : parsed.options) {
+    const auto& words = option.original_tokens;
+    if (option.position_key < 0 && words.size() > 1 && words[1].starts_with("--")) {
+      throw UsageError("--" + option.string_key + " needs a value; write --" + option.string_key +
+                       "=VALUE if it starts with --");
+    }
     if (std::find(option.value.begin(), option.value.end(), "") != option.value.end()) {
       refuse_empty((option.position_key < 0 ? "--" : "") + option.string_key);
     }
@@ -163,7 +169,7 @@ bool CommandLine::parse(Arguments arguments) const {
     constexpr int kStyle = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
     const auto parsed =
         po::command_line_parser(words).options(all).positional(impl_->positions).style(kStyle).run();
-    refuse_empty_values(parsed);
+    refuse_missing_values(parsed);
     po::store(parsed, values);
   } catch (const po::unknown_option& error) {
     const std::string given = error.get_option_name();

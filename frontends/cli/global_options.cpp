@@ -30,7 +30,8 @@ constexpr const char* kLayerNames = "validate, trace or validate,trace";
 void add_layers(const std::string& names) {
   for (const std::string& name : split(names, ',')) {
     if (name != "validate" && name != "trace") {
-      throw UsageError(std::string("--layers takes ") + kLayerNames + ", not '" + names + "'");
+      throw UsageError(std::string("--layers takes ") + kLayerNames + ", not '" + names + "'" +
+                       did_you_mean(name, {"validate", "trace"}));
     }
     if (std::find(typed_layers.begin(), typed_layers.end(), name) != typed_layers.end()) {
       throw UsageError("--layers names the layer '" + name + "' twice");
@@ -81,7 +82,8 @@ void set_option(std::string_view name, const std::string& value) {
   } else if (value == "all") {
     global.probe.which = Which::kAll;
   } else {
-    throw UsageError("--probe takes none, untrusted or all, not '" + value + "'");
+    throw UsageError("--probe takes none, untrusted or all, not '" + value + "'" +
+                     did_you_mean(value, {"none", "untrusted", "all"}));
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/program_command.cpp: yoke program: verifies, prints and runs a file in yoke's program format.
 #include <yoke/program/text.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/passes.h>
 #include <yoke/runtime/runtime.h>
 
@@ -104,8 +105,14 @@ void check_symbols(const program::Module& module, const std::vector<std::string>
     });
   });
   if (unknown != given.end()) {
+    std::vector<std::string> names;
+    for (const program::Program& program : module.programs) {
+      for (const program::Symbol& symbol : program.symbols) {
+        names.push_back(symbol.name);
+      }
+    }
     throw UsageError("--symbol " + *unknown + ": no program in the file has a symbol '" + name_of(*unknown) +
-                     "'");
+                     "'" + did_you_mean(name_of(*unknown), names));
   }
 }
 

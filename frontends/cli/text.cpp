@@ -137,7 +137,8 @@ LogLevel log_level_by_name(const std::string& name) {
   const auto* const found = std::find_if(std::begin(kLevels), std::end(kLevels),
                                          [&](const auto& level) { return level.first == name; });
   if (found == std::end(kLevels)) {
-    throw UsageError("--log-level takes trace, debug, info, warn, error or off, not '" + name + "'");
+    throw UsageError("--log-level takes trace, debug, info, warn, error or off, not '" + name + "'" +
+                     did_you_mean(name, {"trace", "debug", "info", "warn", "error", "off"}));
   }
   return found->second;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/cli/train_optimizer.cpp: the optimizer of yoke train.
+#include <yoke/runtime/closest.h>
+
 #include <charconv>
 #include <cmath>
 
@@ -33,7 +35,8 @@ void parse_clipping(TrainOptions& options) {
   const auto [rest, problem] = std::from_chars(options.clip.data() + start, end, limit);
   if (problem != std::errc() || rest != end || !(limit > 0 && std::isfinite(limit))) {
     throw UsageError("--clip " + options.clip +
-                     " is not a limit greater than 0; use one such as 1.0, norm:1.0 or value:0.5");
+                     " is not a limit greater than 0; use one such as 1.0, norm:1.0 or value:0.5" +
+                     did_you_mean(options.clip.substr(0, options.clip.find(':')), {"norm", "value"}));
   }
   (is_value ? options.clip_value : options.clip_norm) = limit;
 }

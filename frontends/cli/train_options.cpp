@@ -5,6 +5,7 @@
 #include <yoke/runtime/counted.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "global_options.h"
 #include "text.h"
@@ -21,7 +22,8 @@ void check(bool valid, const std::string& message) {
 }
 
 Reduction reduction_by_name(const std::string& name) {
-  check(name == "mean" || name == "sum", "--reduction takes mean or sum, not '" + name + "'");
+  check(name == "mean" || name == "sum",
+        "--reduction takes mean or sum, not '" + name + "'" + did_you_mean(name, {"mean", "sum"}));
   return name == "mean" ? Reduction::kMean : Reduction::kSum;
 }
 
@@ -72,6 +74,9 @@ void parse_row_weights(const std::string& text, TrainOptions& options) {
     return;
   }
   options.measure_row_weights = text == "measured";
+  const std::string similar = did_you_mean(text, {"measured"});
+  check(options.measure_row_weights || similar.empty(),
+        "--row-weights takes numbers or measured, not '" + text + "'" + similar);
   for (const std::string& number : split(text, ',')) {
     if (!options.measure_row_weights) {
       options.row_weights.push_back(parse_integer("--row-weights", number, {1, 1'000'000}));
@@ -87,7 +92,8 @@ void parse_augmentation(TrainOptions& options) {
        options.augment.empty() ? std::vector<std::string>() : split(options.augment, ',')) {
     const bool is_crop = part.starts_with(kCrop);
     check((is_crop && options.crop_padding == 0) || (part == "flip" && !options.flips),
-          "--augment takes flip, crop:PIXELS, or both, separated by a comma, not '" + options.augment + "'");
+          "--augment takes flip, crop:PIXELS, or both, separated by a comma, not '" + options.augment + "'" +
+              did_you_mean(part.substr(0, part.find(':')), {"flip", "crop"}));
     options.flips = options.flips || !is_crop;
     if (is_crop) {
       options.crop_padding =
@@ -96,10 +102,13 @@ void parse_augmentation(TrainOptions& options) {
   }
 }
 
-// The other schedules depend on the length of the run, which is not known yet.
+// The other schedules are only checked: they depend on the length of the run, which is not known yet.
 void parse_plateau_schedule(TrainOptions& options) {
   try {
     options.plateau = parse_plateau(options.schedule);
+    if (!options.plateau) {
+      (void)parse_schedule(options.schedule, options.learning_rate, std::numeric_limits<std::int64_t>::max());
+    }
   } catch (const Error& error) {
     throw UsageError(std::string("--") + error.what());
   }
@@ -168,7 +177,8 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
         "--steps and --epochs both give the length of the run; leave one of them out");
   check(!typed.split || !typed.splits.empty(), "--split needs --splits");
   check(options.task.empty() || options.task == "regression" || options.task == "classification",
-        "--task takes regression or classification, not '" + options.task + "'");
+        "--task takes regression or classification, not '" + options.task + "'" +
+            did_you_mean(options.task, {"regression", "classification"}));
   options.save_every = typed.save_every.value_or(0);
   options.keep = typed.keep.value_or(options.keep);
   options.early_stopping = typed.early_stopping.value_or(0);

@@ -39,13 +39,14 @@ ModelKind model_kind(const std::string& model) {
 
 std::vector<std::uint64_t> parse_model(const std::string& model) {
   constexpr std::string_view kKind = "mlp:";
-  const std::vector<std::string> names = {"lenet", "resnet18", "char-bigram", "char-mlp", "char-lstm", "gpt"};
+  const std::vector<std::string> names = {"lenet",     "resnet18", "char-bigram", "char-mlp",
+                                          "char-lstm", "gpt",      "mlp"};
   const std::string name = model.substr(0, model.find(':'));
   const UsageError invalid(
       "--model takes lenet, resnet18, char-bigram, char-mlp, char-lstm, gpt, or mlp: and the widths of the "
       "hidden layers, 1 to " +
       grouped(kMaxLayerWidth) + " each (mlp:500, mlp:300-100), not '" + model + "'" +
-      (name == "mlp" ? std::string() : did_you_mean(name, names)));
+      did_you_mean(name, names));
   if (model_kind(model) != ModelKind::kMlp) {
     return {};
   }

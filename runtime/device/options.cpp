@@ -2,6 +2,8 @@
 // runtime/device/options.cpp: checks options against the schema (plugin_api/RULES.md, rule 28).
 #include "device/options.h"
 
+#include <yoke/runtime/closest.h>
+
 #include <algorithm>
 #include <charconv>
 #include <sstream>
@@ -69,7 +71,9 @@ void fill_text(const std::string& device, const OptionSpec& spec, const std::str
   }
   if (!spec.text_choices.empty() &&
       std::find(spec.text_choices.begin(), spec.text_choices.end(), value) == spec.text_choices.end()) {
-    refuse(device, spec.name, "is '" + value + "'; its values are " + join(spec.text_choices));
+    refuse(device, spec.name,
+           "is '" + value + "'; its values are " + join(spec.text_choices) +
+               did_you_mean(value, spec.text_choices));
   }
   out.text = value.c_str();
 }
@@ -116,7 +120,7 @@ const OptionSpec& find_spec(const std::string& device, const std::string& name,
   }
   refuse(device, name,
          names.empty() ? "is unknown; the backend has no options"
-                       : "is unknown; the options are " + join(names));
+                       : "is unknown; the options are " + join(names) + did_you_mean(name, names));
 }
 
 // Returns nothing unless the whole text is a number of this type.

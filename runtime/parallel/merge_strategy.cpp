@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/parallel/merge_strategy.cpp: names of strategies and wire formats, the pairs of a tree, slices, and which
 // strategy a group may use.
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/collective.h>
 #include <yoke/runtime/cost_model.h>
-
 #include <yoke/runtime/counted.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -25,8 +26,10 @@ MergeStrategy merge_strategy_by_name(std::string_view name) {
       return strategy;
     }
   }
-  throw Error(ErrorCode::kInvalidArgument, "unknown merge strategy '" + std::string(name) +
-                                               "'; use auto, owner, tree, direct, ring or native");
+  throw Error(ErrorCode::kInvalidArgument,
+              "unknown merge strategy '" + std::string(name) +
+                  "'; use auto, owner, tree, direct, ring or native" +
+                  did_you_mean(name, {"auto", "owner", "tree", "direct", "ring", "native"}));
 }
 
 const char* wire_name(Wire wire) {
@@ -39,8 +42,8 @@ Wire wire_by_name(std::string_view name) {
       return wire;
     }
   }
-  throw Error(ErrorCode::kInvalidArgument,
-              "unknown wire format '" + std::string(name) + "'; use full or bf16");
+  throw Error(ErrorCode::kInvalidArgument, "unknown wire format '" + std::string(name) +
+                                               "'; use full or bf16" + did_you_mean(name, {"full", "bf16"}));
 }
 
 std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t shard_count) {

@@ -2,6 +2,7 @@
 // runtime/parallel/step_layout.cpp: the layout of a step's memory: arenas, buckets, and the parts that shards
 // update.
 #include <yoke/program/program.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/cost_model.h>
 #include <yoke/runtime/parallel.h>
 
@@ -125,8 +126,10 @@ Placement placement_by_name(std::string_view name) {
   const auto found = std::find_if(kPlacements.begin(), kPlacements.end(),
                                   [&](const auto& entry) { return entry.second == name; });
   if (found == kPlacements.end()) {
-    throw Error(ErrorCode::kInvalidArgument, "unknown placement of the update '" + std::string(name) +
-                                                 "'; use auto, owner, everywhere or sharded");
+    throw Error(ErrorCode::kInvalidArgument,
+                "unknown placement of the update '" + std::string(name) +
+                    "'; use auto, owner, everywhere or sharded" +
+                    did_you_mean(name, {"auto", "owner", "everywhere", "sharded"}));
   }
   return found->first;
 }
@@ -141,8 +144,9 @@ Overlap overlap_by_name(std::string_view name) {
   const auto found = std::find_if(kOverlaps.begin(), kOverlaps.end(),
                                   [&](const auto& entry) { return entry.second == name; });
   if (found == kOverlaps.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "unknown overlap '" + std::string(name) + "'; use auto, on or off");
+    throw Error(ErrorCode::kInvalidArgument, "unknown overlap '" + std::string(name) +
+                                                 "'; use auto, on or off" +
+                                                 did_you_mean(name, {"auto", "on", "off"}));
   }
   return found->first;
 }

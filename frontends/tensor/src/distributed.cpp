@@ -3,6 +3,7 @@
 #include <yoke/distributed.h>
 #include <yoke/ops.h>
 #include <yoke/program/text.h>
+#include <yoke/runtime/closest.h>
 
 #include <algorithm>
 #include <array>
@@ -46,7 +47,8 @@ Reduction reduction_by_name(std::string_view name) {
       return reduction;
     }
   }
-  fail("unknown reduction '" + std::string(name) + "'; choose mean or sum");
+  fail("unknown reduction '" + std::string(name) + "'; choose mean or sum" +
+       did_you_mean(name, {"mean", "sum"}));
 }
 
 struct DistributedGroup::Impl {

@@ -2,6 +2,7 @@
 // frontends/tensor/src/models.cpp: known models.
 #include <yoke/losses.h>
 #include <yoke/models.h>
+#include <yoke/runtime/closest.h>
 
 #include <array>
 #include <charconv>
@@ -167,12 +168,15 @@ Numbers parse(std::string_view name, const Known& model) {
     if (found == numbers.end() || error != std::errc() || end != text.data() + text.size() || number < 1 ||
         number > (found->first == "layers" ? kMostLayers : kMostOthers)) {
       std::string options;
+      std::vector<std::string> names;
       for (const auto& [option, value] : model.defaults) {
         options += (options.empty() ? "" : ",") + option + "=" + std::to_string(value);
+        names.push_back(option);
       }
       detail::fail("model '" + std::string(name) + "': '" + std::string(part) + "' is not an option; use " +
                    std::string(model.name) + ":" + options +
-                   ", with numbers from 1 to 65536, at most 1000 layers");
+                   ", with numbers from 1 to 65536, at most 1000 layers" +
+                   (found == numbers.end() ? did_you_mean(part.substr(0, equals), names) : ""));
     }
     found->second = number;
   }
@@ -188,9 +192,11 @@ bool is_text_model(std::string_view name) {
 TextModel text_model(std::string_view name, std::uint64_t symbol_count) {
   const Known* model = find_model(name);
   if (model == nullptr) {
-    detail::fail("unknown text model '" + std::string(name) +
-                 "'; use char-bigram, char-mlp, char-lstm or gpt, with options as in "
-                 "gpt:layers=4,heads=4,width=128,context=64");
+    detail::fail(
+        "unknown text model '" + std::string(name) +
+        "'; use char-bigram, char-mlp, char-lstm or gpt, with options as in "
+        "gpt:layers=4,heads=4,width=128,context=64" +
+        did_you_mean(name.substr(0, name.find(':')), {"char-bigram", "char-mlp", "char-lstm", "gpt"}));
   }
   const Numbers numbers = parse(name, *model);
   const auto number = [&](const char* option) { return numbers.find(option)->second; };

@@ -2,6 +2,7 @@
 // frontends/tensor/src/parameter.cpp: parameters and their initial values.
 #include <yoke/ops.h>
 #include <yoke/parameter.h>
+#include <yoke/runtime/closest.h>
 
 #include <algorithm>
 #include <cmath>
@@ -53,14 +54,17 @@ Initializer Initializer::by_name(const std::string& name) {
                                                        {"normal", normal(0, 1)},
                                                        {"ones", constant(1)},
                                                        {"zeros", zeros()}};
-  std::string names;
+  std::string listed;
+  std::vector<std::string> names;
   for (const auto& [known_name, initializer] : known) {
     if (name == known_name) {
       return initializer;
     }
-    names += std::string(names.empty() ? "" : ", ") + known_name;
+    listed += std::string(listed.empty() ? "" : ", ") + known_name;
+    names.emplace_back(known_name);
   }
-  throw Error(ErrorCode::kNotFound, "unknown initializer '" + name + "'; choose one of " + names);
+  throw Error(ErrorCode::kNotFound,
+              "unknown initializer '" + name + "'; choose one of " + listed + did_you_mean(name, names));
 }
 
 Tensor Initializer::operator()(Type type, const Dims& dims, std::int64_t stream) const {

@@ -2,6 +2,7 @@
 // frontends/tensor/src/precision.cpp: mixed precision: products in 16 bits, everything else in f32.
 #include <yoke/data_parallel_options.h>
 #include <yoke/ops.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -175,8 +176,9 @@ Precision precision_by_name(std::string_view name) {
   const auto found = std::find_if(kPrecisions.begin(), kPrecisions.end(),
                                   [&](const auto& entry) { return entry.second == name; });
   if (found == kPrecisions.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "unknown precision '" + std::string(name) + "'; use f32, bf16 or f16");
+    throw Error(ErrorCode::kInvalidArgument, "unknown precision '" + std::string(name) +
+                                                 "'; use f32, bf16 or f16" +
+                                                 did_you_mean(name, {"f32", "bf16", "f16"}));
   }
   return found->first;
 }

@@ -176,7 +176,8 @@ std::optional<PlateauOptions> parse_plateau(std::string_view text) {
       made.min_lr = parse_number<double>(key, value);
     } else {
       refuse("plateau has no option '" + std::string(key) +
-             "'; use factor, patience, threshold, cooldown or min_lr");
+             "'; use factor, patience, threshold, cooldown or min_lr" +
+             did_you_mean(key, {"factor", "patience", "threshold", "cooldown", "min_lr"}));
     }
   });
   check(made);
@@ -254,6 +255,25 @@ void ReduceOnPlateau::set_state(std::string_view text) {
   cooldown_left_ = cooldown_left;
 }
 
+namespace {
+
+std::vector<std::string> options_of(Schedule::Kind kind) {
+  switch (kind) {
+    case Schedule::Kind::kLinear:
+      return {"warmup", "start", "end"};
+    case Schedule::Kind::kCosine:
+      return {"warmup", "end"};
+    case Schedule::Kind::kStep:
+      return {"warmup", "every", "gamma"};
+    case Schedule::Kind::kExponential:
+      return {"warmup", "gamma"};
+    default:
+      return {"warmup"};
+  }
+}
+
+}  // namespace
+
 Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) {
   const std::string_view name = text.substr(0, text.find(':'));
   const auto kind =
@@ -270,22 +290,21 @@ Schedule parse_schedule(std::string_view text, double rate, std::int64_t steps) 
   }
   Schedule made{.kind = kind->second, .rate = rate, .steps = steps};
   each_option_of_kind(text, [&](auto key, auto value) {
-    if (key == "warmup") {
-      made.warmup = parse_number<std::int64_t>(key, value);
-    } else if (key == "every" && made.kind == Schedule::Kind::kStep) {
-      made.every = parse_number<std::int64_t>(key, value);
-    } else if (key == "gamma" &&
-               (made.kind == Schedule::Kind::kStep || made.kind == Schedule::Kind::kExponential)) {
-      made.gamma = parse_number<double>(key, value);
-    } else if (key == "start" && made.kind == Schedule::Kind::kLinear) {
-      made.start = parse_number<double>(key, value);
-    } else if (key == "end" &&
-               (made.kind == Schedule::Kind::kLinear || made.kind == Schedule::Kind::kCosine)) {
-      made.end = parse_number<double>(key, value);
-    } else {
+    const std::vector<std::string> options = options_of(made.kind);
+    if (std::find(options.begin(), options.end(), key) == options.end()) {
       refuse(std::string(name) + " has no option '" + std::string(key) +
              "'; all kinds have warmup, linear start and end, cosine end, step every and gamma, exponential "
-             "gamma");
+             "gamma" +
+             did_you_mean(key, options));
+    }
+    if (key == "warmup") {
+      made.warmup = parse_number<std::int64_t>(key, value);
+    } else if (key == "every") {
+      made.every = parse_number<std::int64_t>(key, value);
+    } else {
+      (key == "gamma"   ? made.gamma
+       : key == "start" ? made.start
+                        : made.end) = parse_number<double>(key, value);
     }
   });
   check(made);

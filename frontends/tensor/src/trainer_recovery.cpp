@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_recovery.cpp: on_device_lost = redistribute: waits for the end of each step and, if
 // shards are lost, sets up the other ones again and continues.
+#include <yoke/runtime/closest.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -43,8 +45,9 @@ OnDeviceLost on_device_lost_by_name(std::string_view name) {
   const auto found =
       std::find_if(kNames.begin(), kNames.end(), [&](const auto& entry) { return entry.second == name; });
   if (found == kNames.end()) {
-    throw Error(ErrorCode::kInvalidArgument,
-                "unknown reaction to a lost device '" + std::string(name) + "'; use fail or redistribute");
+    throw Error(ErrorCode::kInvalidArgument, "unknown reaction to a lost device '" + std::string(name) +
+                                                 "'; use fail or redistribute" +
+                                                 did_you_mean(name, {"fail", "redistribute"}));
   }
   return found->first;
 }

@@ -119,6 +119,9 @@ TEST(YokeCommand, LayersAreListedOnceAndAddUp) {
            {{"--layers"}, "--layers needs a value: validate, trace or validate,trace"},
            {{"--layers", "--data", "devices"}, "--layers needs a value: validate, trace or validate,trace"},
            {{"--layers=trace", "--layers", "trace", "devices"}, "--layers names the layer 'trace' twice"},
+           {{"--layers", "trace,validat", "devices"},
+            "--layers takes validate, trace or validate,trace, not 'trace,validat'; did you mean "
+            "'validate'?"},
            {{"--layers", "trace", "check-plugin", "x.so"},
             "--layers has no effect on check-plugin, which loads the plugin without a runtime; leave it out"},
            {{"--data", "devices"},
@@ -245,6 +248,7 @@ TEST(YokeBackends, AllowListAppliesToEverySubcommand) {
   EXPECT_EQ(run({"--plugin-allow-list"}).code, 2);
   EXPECT_THAT(run({"--probe", "some", "backends"}).err,
               HasSubstr("--probe takes none, untrusted or all, not 'some'"));
+  EXPECT_THAT(run({"--probe", "untrust", "backends"}).err, HasSubstr("; did you mean 'untrusted'?"));
 }
 
 TEST(YokeBackends, ControlCharactersInFileNamesAreReplaced) {

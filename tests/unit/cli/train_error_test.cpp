@@ -99,6 +99,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--timeline", "a", "--trace", "b"}, "--timeline and --trace are the same option"},
         BadUsage{{"--no-decay", "*bias"}, "--no-decay needs --weight-decay greater than 0; sgd has none"},
         BadUsage{{"--lrr=1"}, "unknown option '--lrr'; did you mean '--lr'?"},
+        BadUsage{{"--epochs", "--resume"},
+                 "--epochs needs a value; write --epochs=VALUE if it starts with --"},
+        BadUsage{{"--schedule", "cosine:warmpu=3"}, "exponential gamma; did you mean 'warmup'?"},
+        BadUsage{{"--model", "mpl:3"}, "not 'mpl:3'; did you mean 'mlp'?"},
         BadUsage{{"--config", "none.toml"}, "--config: cannot find or read none.toml: No such file"},
         BadUsage{{"--optimizer", "sdg"},
                  "--optimizer: no optimizer is named 'sdg'; the optimizers are sgd, adam, adamw, rmsprop, "
@@ -122,7 +126,20 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--model", "mlp:99999999"}, "1 to 1,000,000"},
         BadUsage{{"--reduction", "max"}, "--reduction takes mean or sum, not 'max'"},
         BadUsage{{"--merge", "star"}, "--merge"},
+        BadUsage{{"--merge", "nativ"}, "owner, tree, direct, ring or native; did you mean 'native'?"},
+        BadUsage{{"--wire", "bf61"}, "use full or bf16; did you mean 'bf16'?"},
+        BadUsage{{"--placement", "shared"}, "everywhere or sharded; did you mean 'sharded'?"},
+        BadUsage{{"--overlap", "atuo"}, "use auto, on or off; did you mean 'auto'?"},
+        BadUsage{{"--precision", "bf6"}, "use f32, bf16 or f16; did you mean 'bf16'?"},
+        BadUsage{{"--on-device-lost", "redistibute"}, "or redistribute; did you mean 'redistribute'?"},
+        BadUsage{{"--reduction", "maen"}, "not 'maen'; did you mean 'mean'?"},
+        BadUsage{{"--task", "regresion"}, "not 'regresion'; did you mean 'regression'?"},
+        BadUsage{{"--augment", "flip,corp:4"}, "not 'flip,corp:4'; did you mean 'crop'?"},
+        BadUsage{{"--clip", "nrom:1"}, "norm:1.0 or value:0.5; did you mean 'norm'?"},
+        BadUsage{{"--row-weights", "measure"}, "not 'measure'; did you mean 'measured'?"},
+        BadUsage{{"--model", "gpt:layer=2"}, "at most 1000 layers; did you mean 'layers'?"},
         BadUsage{{"--log-level", "loud"}, "--log-level takes trace"},
+        BadUsage{{"--log-level", "wran"}, "error or off, not 'wran'; did you mean 'warn'?"},
         BadUsage{{"--classes", "0", "--data", "x"}, "--classes takes a whole number from 1 to 256, not '0'"},
         BadUsage{{"--classes", "300", "--data", "x"}, "from 1 to 256, not '300'"},
         BadUsage{{"--classes", "2"}, "--classes needs --data"},
@@ -178,7 +195,7 @@ TEST(YokeTrainError, InvalidDeviceOptionsFailBeforeTheDataIsRead) {
   };
   EXPECT_EQ(error_of("thread=2"),
             "yoke: --option: cc: option 'thread' is unknown; the options are threads, kernels, pin, "
-            "memory_limit\n");
+            "memory_limit; did you mean 'threads'?\n");
   EXPECT_EQ(error_of("kernels=sse9"),
             "yoke: --option: cc: option 'kernels' is 'sse9'; its values are best, plain, avx2, avx512\n");
   EXPECT_EQ(error_of("pin=yes"), "yoke: --option: cc: option 'pin' must be on or off, not 'yes'\n");

@@ -69,7 +69,7 @@ TEST_F(BackendTest, PluginOptionsAreListedButNotAcceptedByDevices) {
       "RuntimeOptions::plugin_options");
   const std::vector<Option> unknown = {{"thread", std::int64_t{1}}};
   EXPECT_STREQ(error_of([&] { backend()->open_device(0, unknown); }).what(),
-               "test0:0: option 'thread' is unknown; the options are threads");
+               "test0:0: option 'thread' is unknown; the options are threads; did you mean 'threads'?");
 }
 
 // A table of an extension, as two versions of its header declare it.

@@ -514,6 +514,8 @@ TEST(RuntimeArguments, NamesThatAreClose) {
   EXPECT_EQ(closest("", {}), "");
   EXPECT_EQ(closest("x", {}), "");
   EXPECT_EQ(did_you_mean("", {}), "");
+  EXPECT_EQ(did_you_mean("tarin", {"train"}), "; did you mean 'train'?");
+  EXPECT_EQ(did_you_mean("train", {"train"}), "");
 }
 
 TEST(RuntimeArguments, UnknownCodesHaveAName) {

@@ -68,7 +68,7 @@ TEST_F(PluginDeviceTest, OptionsOutsideTheSchemaDoNotReachThePlugin) {
   const auto loaded = backend("good");
   const std::pair<std::vector<Option>, const char*> cases[] = {
       {{{"thread", std::int64_t{1}}},
-       "option 'thread' is unknown; the options are threads, share, mode, pin"},
+       "option 'thread' is unknown; the options are threads, share, mode, pin; did you mean 'threads'?"},
       {{{"threads", std::int64_t{9}}}, "option 'threads' is 9; its range is 1 to 8"},
       {{{"level", std::int64_t{1}}},
        "option 'level' is an option of the whole plugin; set it with --plugin-option, or in "
@@ -108,7 +108,9 @@ TEST_F(PluginDeviceTest, InvalidOptionTextsAreRefused) {
   const std::pair<const char*, const char*> cases[] = {
       {"threads", "'threads' is not an option; write name=value"},
       {"=8", "'=8' is not an option; write name=value"},
-      {"thread=8", "option 'thread' is unknown; the options are threads, share, mode, pin"},
+      {"thread=8",
+       "option 'thread' is unknown; the options are threads, share, mode, pin; did you mean 'threads'?"},
+      {"mode=exat", "option 'mode' is 'exat'; its values are fast, exact; did you mean 'exact'?"},
       {"threads=eight", "option 'threads' must be an integer, not 'eight'"},
       {"threads=8 ", "option 'threads' must be an integer, not '8 '"},
       {"threads=99999999999999999999", "option 'threads' must be an integer, not '99999999999999999999'"},

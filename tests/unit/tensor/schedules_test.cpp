@@ -125,6 +125,15 @@ TEST(Schedules, InvalidTextsAreErrors) {
       "step every "
       "and gamma, exponential gamma",
       parse_schedule("constant:gamma=1", 0.1, 10));
+  EXPECT_MESSAGE(
+      "schedule: cosine has no option 'warmpu'; all kinds have warmup, linear start and end, cosine end, "
+      "step every and gamma, exponential gamma; did you mean 'warmup'?",
+      parse_schedule("cosine:warmpu=3", 0.1, 10));
+  for (const char* text : {"linear:gama=1", "cosine:star=1", "exponential:evry=1", "one-cycle:edn=1"}) {
+    EXPECT_THAT(test::error_of([&] { parse_schedule(text, 0.1, 10); }).what(),
+                ::testing::EndsWith("exponential gamma"))
+        << text << ": the kind does not have the option that is close";
+  }
   EXPECT_MESSAGE("schedule: warmup must be at least 0, and every at least 1",
                  parse_schedule("step:every=0", 0.1, 10));
   EXPECT_MESSAGE("schedule: gamma must be greater than 0, at most 1000000",
@@ -227,6 +236,11 @@ TEST(Plateau, WrongOptionsAreErrors) {
   EXPECT_FALSE(parse_plateau("cosine:warmup=1"));
   EXPECT_MESSAGE("schedule: plateau has no option 'end'; use factor, patience, threshold, cooldown or min_lr",
                  parse_plateau("plateau:end=1"));
+  EXPECT_MESSAGE(
+      "schedule: plateau has no option 'patient'; use factor, patience, threshold, cooldown or min_lr; did "
+      "you mean "
+      "'patience'?",
+      parse_plateau("plateau:patient=1"));
   EXPECT_MESSAGE("schedule: factor must be at least 0 and less than 1", parse_plateau("plateau:factor=1"));
   EXPECT_MESSAGE("schedule: patience and cooldown must be at least 0", parse_plateau("plateau:cooldown=-1"));
   EXPECT_MESSAGE("schedule: threshold must be from 0 to 1", parse_plateau("plateau:threshold=2"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -60,10 +61,13 @@ inline std::string closest(std::string_view word, std::span<const std::string> c
   return found;
 }
 
-// "; did you mean 'train'?", or nothing if no candidate is close.
+// "; did you mean 'train'?", or nothing if no candidate is close, or `word` is one.
 inline std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {
   const std::string found = closest(word, candidates);
-  return found.empty() ? "" : "; did you mean '" + found + "'?";
+  return found.empty() || found == word ? "" : "; did you mean '" + found + "'?";
+}
+inline std::string did_you_mean(std::string_view word, std::initializer_list<std::string> candidates) {
+  return did_you_mean(word, std::span(candidates.begin(), candidates.size()));
 }
 
 }  // namespace yoke
