@@ -79,6 +79,48 @@ TEST_F(TableTest, LabelIsAColumnByNameOrNumber) {
   EXPECT_EQ(csv("x,y,z\n1,2,3\n", "0").label, 0U);
   EXPECT_EQ(csv("2,1,0\n1,2,3\n", "0").label, 0U);
   EXPECT_THAT(csv_error("x,y\n1,2\n", "w"), is_error(kInvalid, "t.csv has no column 'w'; it has 'x', 'y'"));
+  EXPECT_THAT(csv_error("price,size\n1,2\n", "prize"),
+              is_error(kInvalid, "it has 'price', 'size'; did you mean 'price'?"));
+}
+
+TEST_F(TableTest, SemicolonsSeparateFieldsIfTheFirstLineHasNoCommas) {
+  const Table table = csv("\xef\xbb\xbf\n\"a, b\";c;\"d;e\"\r\n1;2.5;\"x;y\"\r\n3;4;\"z, w\"\r\n");
+  EXPECT_THAT(table.names, ElementsAre("a, b", "c", "d;e"));
+  EXPECT_THAT(table.label_names, ElementsAre("x;y", "z, w"));
+  EXPECT_THAT(table.values, ElementsAre(1, 2.5, 0, 3, 4, 1));
+  EXPECT_THAT(csv("\"a;b\",c;d\n1,2\n").names, ElementsAre("a;b", "c;d"));
+  EXPECT_THAT(csv_error("x;y\n1;2\n3;4;5\n"),
+              is_error(ErrorCode::kDataLoss, "line 3: it has 3 fields, the first line has 2"));
+  EXPECT_THAT(csv_error("x;y\n1;\"2\"3\n"), is_error(ErrorCode::kDataLoss, "line 2: there is text after"));
+}
+
+TEST_F(TableTest, DecimalCommasAreErrors) {
+  EXPECT_THAT(
+      csv_error("x;y\n1,5;2\n3;4\n"),
+      is_error(kInvalid, "line 2, column 'x': '1,5' is not a finite number; write numbers as in 1234.5"));
+  // Also in the label, where they must not become names of classes.
+  EXPECT_THAT(
+      csv_error("x;y\n1;2\n3;-4,5\n"),
+      is_error(kInvalid, "line 3, column 'y': '-4,5' has a decimal comma; write numbers as in 1234.5"));
+  EXPECT_THAT(csv_error("1,5;2,5\n3,5;4,5\n"),
+              is_error(kInvalid, "'5;2' is not a finite number; write numbers as"));
+  EXPECT_THAT(csv("x;y\n1;a,b\n3;c,d\n").label_names, ElementsAre("a,b", "c,d"));
+}
+
+TEST_F(TableTest, Utf16IsNamed) {
+  using std::string_literals::operator""s;
+  for (const std::string& text : {"\xff\xfex\0,\0y\0"s, "\xfe\xff\0x\0,\0y"s, "x\0,\0y\0"s, "\0x\0,\0y"s}) {
+    EXPECT_THAT(csv_error(text),
+                is_error(ErrorCode::kDataLoss, "t.csv: the text is encoded in UTF-16; save it as UTF-8"));
+    EXPECT_THAT(error_of([&] { columns(text); }),
+                is_error(ErrorCode::kDataLoss, "t.txt: the text is encoded"));
+  }
+}
+
+TEST_F(TableTest, NamesOfColumnsDiffer) {
+  EXPECT_THAT(csv_error("x,y,x\n1,2,3\n", "y"),
+              is_error(kInvalid, "t.csv: columns 0 and 2 are both named 'x'; rename one of them"));
+  EXPECT_EQ(csv("1,1\n2,2\n").row_count(), 2U) << "numbers, not a header";
 }
 
 TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
@@ -188,8 +230,9 @@ TEST_F(TableTest, ClassificationCountsClassesAndChecksLabels) {
   EXPECT_THAT(error_of([&] { make_examples(words, {.train = {0}, .test = {3}}, Task::kClassification); }),
               is_error(kInvalid, "include row 3"));
   const std::vector<std::size_t> without = {0};
-  EXPECT_THAT(error_of([&] { make_examples(words, split, Task::kClassification, without); }),
-              is_error(kInvalid, "has no columns besides the label"));
+  EXPECT_THAT(
+      error_of([&] { make_examples(words, split, Task::kClassification, without); }),
+      is_error(kInvalid, "has no columns besides the label; give data with features, separated by commas"));
 }
 
 TEST_F(TableTest, SplitsArePermutations) {

@@ -167,7 +167,9 @@ Examples make_examples(const Table& table, const Split& split, Task task,
   }
   if (columns.empty()) {
     throw Error(ErrorCode::kInvalidArgument,
-                table.file.string() + " has no columns besides the label; give data with features");
+                table.file.string() +
+                    " has no columns besides the label; give data with features, separated by commas in .csv "
+                    "and by blanks in other files");
   }
   made.train_inputs = inputs_of(table, split.train, columns, made, "train_inputs");
   made.test_inputs = inputs_of(table, split.test, columns, made, "test_inputs");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/table.cpp: reads tables of comma- or blank-separated fields.
+// frontends/tensor/src/data/table.cpp: reads tables of comma-, semicolon- or blank-separated fields.
 #include <yoke/datasets.h>
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/counted.h>
@@ -24,11 +24,14 @@ namespace fs = std::filesystem;
 
 using Record = std::vector<std::string>;
 
+constexpr const char* kWriteNumbers = "write numbers as in 1234.5";
+
 // The records of a file, and the lines on which they begin.
 struct Records {
   fs::path file;
   std::vector<Record> all;
   std::vector<std::uint64_t> lines;
+  char separator = ',';
 
   [[noreturn]] void fail(std::uint64_t line, const std::string& why) const {
     throw Error(ErrorCode::kDataLoss, file.string() + ", line " + std::to_string(line) + ": " + why);
@@ -45,10 +48,33 @@ std::string shown(std::string_view text) {
   return result + (text.size() > kMost ? "...'" : "'");
 }
 
+[[noreturn]] void refuse(const fs::path& file, const std::string& why) {
+  throw Error(ErrorCode::kInvalidArgument, file.string() + why);
+}
+
 std::string text_of(const fs::path& file) {
   const std::vector<std::byte> bytes = detail::read_file(file);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+      text.substr(0, 2).find('\0') != std::string::npos) {
+    throw Error(ErrorCode::kDataLoss, file.string() + ": the text is encoded in UTF-16; save it as UTF-8");
+  }
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
+}
+
+// A semicolon if the first line that has a separator outside of quotes has only semicolons: spreadsheets write it in
+// countries with a decimal comma.
+char separator_of(std::string_view text) {
+  char found = ',';
+  bool is_quoted = false;
+  for (const char each : text) {
+    is_quoted = is_quoted != (each == '"');
+    if (!is_quoted && (each == ',' || (each == '\n' && found == ';'))) {
+      return each == ',' ? ',' : ';';
+    }
+    found = !is_quoted && each == ';' ? ';' : found;
+  }
+  return found;
 }
 
 // A field of a CSV file that begins with a quote, from the quote on. Advances `at` past its end.
@@ -68,7 +94,8 @@ std::string quoted_field(const Records& records, std::string_view text, std::siz
     field += text[at];
   }
   ++at;
-  if (at < text.size() && text[at] != ',' && text[at] != '\n' && !text.substr(at).starts_with("\r\n")) {
+  if (at < text.size() && text[at] != records.separator && text[at] != '\n' &&
+      !text.substr(at).starts_with("\r\n")) {
     records.fail(line, "there is text after the closing quote of a field; double the quotes inside a field");
   }
   return field;
@@ -78,6 +105,8 @@ Records csv_records(const fs::path& file) {
   Records records{.file = file, .all = {}, .lines = {}};
   const std::string whole = text_of(file);
   const std::string_view text = whole;
+  records.separator = separator_of(text);
+  const char ends[] = {records.separator, '\n', '\0'};
   std::uint64_t line = 1;
   for (std::size_t at = 0; at < text.size();) {
     Record record;
@@ -86,7 +115,7 @@ Records csv_records(const fs::path& file) {
       if (at < text.size() && text[at] == '"') {
         record.push_back(quoted_field(records, text, at, line));
       } else {
-        const std::size_t end = std::min(text.find_first_of(",\n", at), text.size());
+        const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
         std::string_view field = text.substr(at, end - at);
         if (field.ends_with('\r') && (end == text.size() || text[end] == '\n')) {
           field.remove_suffix(1);
@@ -99,7 +128,7 @@ Records csv_records(const fs::path& file) {
         at = end;
       }
       at += text.substr(at).starts_with('\r') ? 1U : 0U;
-      more = at < text.size() && text[at] == ',';
+      more = at < text.size() && text[at] == records.separator;
       at += more ? 1U : 0U;
     }
     ++at;  // the line break
@@ -170,6 +199,13 @@ void take_header(Records& records, Table& table) {
     table.names = std::move(records.all[0]);
     records.all.erase(records.all.begin());
     records.lines.erase(records.lines.begin());
+    std::map<std::string, std::size_t> numbers;
+    for (std::size_t c = 0; c < table.names.size(); ++c) {
+      if (const auto [other, is_new] = numbers.emplace(table.names[c], c); !is_new) {
+        refuse(table.file, ": columns " + std::to_string(other->second) + " and " + std::to_string(c) +
+                               " are both named " + shown(table.names[c]) + "; rename one of them");
+      }
+    }
     return;
   }
   for (std::size_t c = 0; !records.all.empty() && c < records.all[0].size(); ++c) {
@@ -216,9 +252,8 @@ std::size_t label_of(const Table& table, const std::string& label, LabelColumn c
 
 [[noreturn]] void refuse_field(const Records& records, std::size_t r, const Table& table, std::size_t c,
                                const std::string& why) {
-  throw Error(ErrorCode::kInvalidArgument, records.file.string() + ", line " +
-                                               std::to_string(records.lines[r]) + ", column '" +
-                                               table.names[c] + "': " + why);
+  refuse(records.file,
+         ", line " + std::to_string(records.lines[r]) + ", column '" + table.names[c] + "': " + why);
 }
 
 // For each column, whether it is read.
@@ -232,15 +267,19 @@ std::vector<bool> columns_to_read(const Table& table, const TableOptions& option
   for (const std::string& name : options.without) {
     const std::size_t column = column_of(table, name);
     if (column == table.label) {
-      throw Error(ErrorCode::kInvalidArgument, table.file.string() + ": the column " + shown(name) +
-                                                   " is the label, so it cannot be left out");
+      refuse(table.file, ": the column " + shown(name) + " is the label, so it cannot be left out");
     }
     is_read[column] = false;
   }
   return is_read;
 }
 
-// One mistyped label must not turn numbers into classes.
+bool has_decimal_comma(std::string field) {
+  const std::size_t comma = field.find(',');
+  return comma != std::string::npos && number_in(field.replace(comma, 1, "."));
+}
+
+// One mistyped label, or a decimal comma, must not turn numbers into classes.
 void check_labels(const Records& records, const Table& table, bool may_mix) {
   const std::size_t c = table.label;
   std::optional<std::size_t> text;
@@ -249,6 +288,9 @@ void check_labels(const Records& records, const Table& table, bool may_mix) {
     const std::string& field = records.all[r][c];
     if (field.find_first_not_of(" \t") == std::string::npos) {
       refuse_field(records, r, table, c, "the label is empty; correct it, or remove the line");
+    }
+    if (!may_mix && has_decimal_comma(field)) {
+      refuse_field(records, r, table, c, shown(field) + " has a decimal comma; " + kWriteNumbers);
     }
     std::optional<std::size_t>& first = number_in(field) ? number : text;
     first = first.value_or(r);
@@ -265,7 +307,7 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
   table.file = records.file;
   take_header(records, table);
   if (records.all.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, records.file.string() + " has no rows; give a file with data");
+    refuse(records.file, " has no rows; give a file with data");
   }
   table.label = label_of(table, label, column);
   table.lines = records.lines;
@@ -282,8 +324,10 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
     for (std::size_t c = 0; c < record.size(); ++c) {
       const std::optional<double> value = is_read[c] ? number_in(record[c]) : 0.0;
       if (!value && c != table.label) {
+        const std::string fix =
+            record[c].find_first_of(",;") == std::string::npos ? "correct it" : kWriteNumbers;
         refuse_field(records, r, table, c,
-                     shown(record[c]) + " is not a finite number; correct it, or leave the column out");
+                     shown(record[c]) + " is not a finite number; " + fix + ", or leave the column out");
       }
       const bool is_name = c == table.label && options.labels_are_classes;
       if (value && !is_name && std::abs(*value) > std::numeric_limits<float>::max()) {
@@ -314,9 +358,8 @@ std::size_t column_of(const Table& table, const std::string& name) {
   for (std::size_t c = 0; c < std::min(kMost, table.names.size()); ++c) {
     list += (c == 0 ? "" : ", ") + shown(table.names[c]);
   }
-  throw Error(ErrorCode::kInvalidArgument, table.file.string() + " has no column " + shown(name) +
-                                               "; it has " + list +
-                                               (table.names.size() > kMost ? ", ..." : ""));
+  refuse(table.file, " has no column " + shown(name) + "; it has " + list +
+                         (table.names.size() > kMost ? ", ..." : "") + did_you_mean(name, table.names));
 }
 
 Table read_csv(const fs::path& file, const std::string& label, LabelColumn column,
@@ -332,7 +375,7 @@ Table read_columns(const fs::path& file, const std::string& label, LabelColumn c
 Characters read_text(const fs::path& file) {
   std::vector<std::byte> bytes = detail::read_file(file);
   if (bytes.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, file.string() + " is empty; give a text with characters");
+    refuse(file, " is empty; give a text with characters");
   }
   Characters made;
   std::array<bool, 256> used{};
