@@ -50,6 +50,17 @@ std::uint64_t checksum_of(const json& value) {
       file.string() + ": " + why + "; the checkpoint is damaged: remove its folder to use the one before it");
 }
 
+std::vector<std::byte> read_part(const fs::path& file) {
+  try {
+    return detail::read_file(file);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kNotFound) {
+      throw;
+    }
+    damaged(file, "the file is missing");
+  }
+}
+
 // Reads checkpoint.json, and names the file and the field in every Error.
 class Description {
  public:
@@ -58,7 +69,7 @@ class Description {
     if (fs::file_size(file_, error) > kLargestDescription && !error) {
       damaged(file_, "it has more than 16 MiB");
     }
-    const std::vector<std::byte> bytes = detail::read_file(file_);
+    const std::vector<std::byte> bytes = read_part(file_);
     const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     all_ = json::parse(text.begin(), text.end(), nullptr, false);
     if (!all_.is_object()) {
@@ -170,15 +181,7 @@ std::vector<NamedArray> read_arrays(const Description& from, const fs::path& fol
     damaged(from.file(), "'" + std::string(name) + "' is not an object");
   }
   const fs::path path = folder / name;
-  std::vector<std::byte> bytes;
-  try {
-    bytes = detail::read_file(path);
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) {
-      throw;
-    }
-    damaged(path, "the file is missing");
-  }
+  const std::vector<std::byte> bytes = read_part(path);
   if (bytes.size() != from.count_of(from.at(described, "bytes"), "bytes")) {
     damaged(path,
             "it has " + detail::counted(bytes.size(), "byte") + ", which is not what checkpoint.json says");
@@ -192,7 +195,10 @@ std::vector<NamedArray> read_arrays(const Description& from, const fs::path& fol
 // The folder of a checkpoint: the given one, or the latest in it.
 fs::path find_checkpoint(const fs::path& folder) {
   std::error_code error;
-  if (fs::exists(folder / kDescription, error)) {
+  std::error_code ignored;
+  const std::string name = (folder / "").parent_path().filename().string();  // also of "step-000000000120/"
+  const bool is_step = detail::step_of(name) && fs::is_directory(folder, ignored);
+  if (is_step || fs::exists(folder / kDescription, error)) {
     return folder;
   }
   if (error) {
@@ -278,7 +284,9 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
 }
 
 fs::path checkpoint_weights(const fs::path& folder) {
-  return find_checkpoint(folder) / kWeights;
+  const fs::path found = find_checkpoint(folder);
+  const Description described(found);  // throws if it is damaged
+  return found / kWeights;
 }
 
 Checkpoint load_checkpoint_notes(const fs::path& folder) {

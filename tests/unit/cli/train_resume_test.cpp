@@ -19,6 +19,8 @@ using test::TemporaryFolder;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::vector<std::string> joined(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
@@ -131,10 +133,41 @@ TEST(YokeTrainResume, MixedPrecisionGoesOnWithTheSameBits) {
 TEST(YokeTrainResume, FinishedRunIsOnlyEvaluated) {
   const TemporaryFolder folder;
   const auto first = run(joined(kRun, {"--save", folder / "c", "--json"}));
+  EXPECT_THAT(first.err, Not(HasSubstr("nothing is trained")));
   const auto again = run(joined(kRun, {"--save", folder / "c", "--resume", "--json"}));
   EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err,
+              HasSubstr("resuming after step 320\nnothing is trained, because the run ends after step 320; "
+                        "a larger --epochs continues it\n"));
   EXPECT_EQ(json_value(again.last_line(), "test_loss"), json_value(first.last_line(), "test_loss"));
   EXPECT_EQ(json_value(again.last_line(), "resumed_step"), "320");
+}
+
+TEST(YokeTrainResume, RunThatAsksForFewerStepsSaysSo) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(run({"train", "--steps", "9", "--save", folder / "c"}).code, 0);
+  const auto fewer = run({"train", "--steps", "5", "--save", folder / "c", "--resume"});
+  EXPECT_EQ(fewer.code, 0);
+  EXPECT_THAT(fewer.out,
+              HasSubstr("resuming after step 9\nnothing is trained, because the run ends after step 5; "
+                        "a larger --steps continues it\n"));
+}
+
+TEST(YokeTrainResume, CheckpointWithoutItsDescriptionIsAnError) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {"train", "--epochs", "2", "--save", folder / "c", "--resume"};
+  ASSERT_EQ(run(words).code, 0);
+  const auto newest = folder / "c/step-000000000200";
+  std::filesystem::remove(newest / "checkpoint.json");
+  const auto outcome = run(words);
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("yoke: " + newest.string() +
+                        "/checkpoint.json: the file is missing; the checkpoint is damaged: remove its "
+                        "folder to use the one before it\n"));
+  EXPECT_THAT(run({"train", "--load", newest / ""}).err, HasSubstr("checkpoint.json: the file is missing"));
+  std::filesystem::remove_all(newest);
+  EXPECT_THAT(run(words).out, HasSubstr("resuming after step 100\n"));
 }
 
 TEST(YokeTrainResume, WrongUseIsAnError) {

@@ -265,7 +265,8 @@ TEST(Checkpoint, UnfinishedOnesAreRemovedAndTheFolderIsLocked) {
   EXPECT_FALSE(first.latest());
   EXPECT_THAT(folder.names(), ::testing::IsEmpty());
   EXPECT_THAT(error_of([&] { CheckpointFolder second(folder.path()); }),
-              is_error(ErrorCode::kFailedPrecondition, "another process saves checkpoints to"));
+              is_error(ErrorCode::kFailedPrecondition,
+                       "another process, or another CheckpointFolder of this one, saves checkpoints to"));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, CheckpointFolder(folder / "other", 0));
   test::write_file(folder / "file", "");
   EXPECT_THAT(error_of([&] { CheckpointFolder third(folder / "file"); }).what(),
@@ -368,10 +369,10 @@ TEST(Checkpoint, DamagedFilesAreErrors) {
     check(file, "{");
     check(file, std::string(100000, '['));
     check(file, R"({"format":"yoke.checkpoint/1","crc32":1e400})");
-    if (name != std::string("checkpoint.json")) {
-      fs::remove(file);
-      EXPECT_THAT(error_of([&] { load_checkpoint(folder.path()); }),
-                  is_error(ErrorCode::kDataLoss, name, "is missing"));
+    fs::remove(file);
+    for (const fs::path& either : {fs::path(folder.path()), saved}) {
+      EXPECT_THAT(error_of([&] { load_checkpoint(either); }),
+                  is_error(ErrorCode::kDataLoss, name, "is missing", "remove its folder"));
     }
     test::write_file(file, whole);
   }

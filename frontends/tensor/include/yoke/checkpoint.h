@@ -38,7 +38,7 @@ class CheckpointFolder {
  public:
   // Creates the folder if it does not exist, and removes what a killed process has left unfinished. Keeps the last
   // `keep` checkpoints, at least 1. Errors: kInvalidArgument: `keep` is 0, or `folder` is not a folder;
-  // kFailedPrecondition: another process uses it; kPermissionDenied.
+  // kFailedPrecondition: another process or object uses it; kPermissionDenied.
   explicit CheckpointFolder(const std::filesystem::path& folder, std::uint32_t keep = 3);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
