@@ -100,6 +100,13 @@ TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedOnceWithTheStep) {
   EXPECT_EQ(json_value(run({"train", "--epochs", "1", "--json"}).out, "first_bad_step"), "null");
 }
 
+TEST(YokeTrainStop, TestLossThatIsNotFiniteHasNoAdviceForTheTrainingLoss) {
+  const auto outcome = run({"train", "--lr", "1e38", "--steps", "1"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err,
+            "yoke: warning: the test loss is infinite or nan after step 1; try a smaller --lr\n");
+}
+
 TEST(YokeTrainStop, LossThatIsNotFiniteIsMentionedBeforeALongEpochEnds) {
   // An epoch has 4,000,000 steps, so it takes several seconds.
   const test::TemporaryFolder folder;
