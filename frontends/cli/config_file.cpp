@@ -67,10 +67,10 @@ toml::table parse(const std::string& file) {
 
 // Adds the words for one value.
 void add(std::vector<std::string>& words, const std::string& option, const toml::node& value,
-         const std::string& file) {
+         const std::string& place) {
   if (const auto* list = value.as_array()) {
     for (const toml::node& each : *list) {
-      add(words, option, each, file);
+      add(words, option, each, place);
     }
   } else if (const auto* flag = value.as_boolean()) {
     if (flag->get()) {
@@ -83,8 +83,9 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
   } else if (const auto* number = value.as_floating_point()) {
     words.push_back(option + "=" + shortest(number->get()));
   } else {
-    throw UsageError("--config: " + file + ", line " + std::to_string(value.source().begin.line) + ": '" +
-                     option.substr(2) + "' takes text, a number, true, false or a list of these");
+    throw UsageError("--config: " + place + ": '" + option.substr(2) +
+                     "' takes text, a number, true, false or a list of these" +
+                     (value.is_table() ? "; write options without headings in brackets" : ""));
   }
 }
 
@@ -101,8 +102,20 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
 
 }  // namespace
 
-std::vector<std::string> with_config(Arguments arguments) {
-  std::vector<std::string> words;
+std::string ConfiguredArguments::with_place(const std::string& text) const {
+  constexpr std::string_view kOfAName = "-abcdefghijklmnopqrstuvwxyz";
+  for (std::size_t at = text.find("--"); at < text.size(); at = text.find("--", at + 2)) {
+    const std::size_t end = std::min(text.find_first_not_of(kOfAName, at), text.size());
+    if (const auto place = places.find(text.substr(at, end - at)); place != places.end()) {
+      return "--config: " + place->second + ": " + text;
+    }
+  }
+  return text;
+}
+
+ConfiguredArguments with_config(Arguments arguments) {
+  ConfiguredArguments all;
+  std::vector<std::string>& words = all.words;
   std::string file;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (name_of(arguments[i]) != kConfig) {
@@ -119,19 +132,22 @@ std::vector<std::string> with_config(Arguments arguments) {
     }
   }
   if (file.empty()) {
-    return words;
+    return all;
   }
   for (const auto& [key, value] : parse(file)) {
     const std::string option = "--" + std::string(key.str());
+    const std::string place = file + ", line " + std::to_string(key.source().begin.line);
     if (option == kConfig) {
-      throw UsageError("--config: " + file + " has the option config; a file cannot name another one");
+      throw UsageError("--config: " + place +
+                       ": a file cannot name another one; leave the option config out");
     }
     if (!is_given(arguments, option)) {
-      add(words, option, value, file);
+      add(words, option, value, place);
+      all.places.emplace(option, place);
     }
   }
   words.push_back(std::string(kConfig) + "=" + file);
-  return words;
+  return all;
 }
 
 void write_config(const std::filesystem::path& file, Arguments arguments,

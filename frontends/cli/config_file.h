@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,19 @@
 
 namespace yoke::cli {
 
-// Replaces --config FILE by the file's options, except those that `arguments` give themselves. A key is an option's
-// name: text or a number is its value, true is a flag, and a list repeats the option. Throws UsageError for a file that
-// is not valid TOML, with line and column, and for other values.
-std::vector<std::string> with_config(Arguments arguments);
+// Arguments in which the options of a file replace --config FILE.
+struct ConfiguredArguments {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> places;  // "a.toml, line 3" of each option from the file, such as "--lr"
+
+  // The text of an error, after the place of the first option in it that is from the file.
+  std::string with_place(const std::string& text) const;
+};
+
+// Leaves out options of the file that `arguments` give themselves. A key is an option's name: text or a number is its
+// value, true is a flag, and a list repeats the option. Throws UsageError for a file that is not valid TOML, with line
+// and column, and for other values.
+ConfiguredArguments with_config(Arguments arguments);
 
 // Writes such a file with the options in `arguments`, without `except`.
 void write_config(const std::filesystem::path& file, Arguments arguments,

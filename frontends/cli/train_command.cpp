@@ -149,16 +149,19 @@ int train(TrainOptions* options, Arguments words) {
 }  // namespace
 
 int train_command(Arguments arguments) {
-  const std::vector<std::string> words = with_config(arguments);
-  std::optional<TrainOptions> options = parse_train_options(words);
-  if (!options) {
-    return kDone;
-  }
+  const ConfiguredArguments given = with_config(arguments);
+  std::optional<TrainOptions> options;
   try {
-    return train(&*options, words);
+    options = parse_train_options(given.words);
+    return options ? train(&*options, given.words) : kDone;
+  } catch (const UsageError& error) {
+    throw UsageError(given.with_place(error.what()));
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::kResourceExhausted, "out of memory; use a smaller model, batch or data set");
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument) {
+      throw Error(error.code(), given.with_place(error.what()));
+    }
     const std::string text = error.what();
     // A stream is aborted if the work that it awaits is late; the sentence then has the limit.
     const auto limit = std::llround(options->wait_timeout_seconds * 1e9) / 1'000'000;

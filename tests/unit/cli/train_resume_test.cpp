@@ -259,12 +259,24 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
   refuses("timeline = \"" + file + "\"\n", "would replace the file of --config; give another file");
   refuses("epochs = \n", "a.toml, line 1, column 10");
   refuses("epochs = 1\nepochs = 2\n", "line 2");
-  refuses("epoch = 1\n", "unknown option '--epoch'; did you mean '--epochs'?");
-  refuses("epochs = \"many\"\n", "--epochs takes a whole number");
+  refuses("epoch = 1\n",
+          "--config: " + file + ", line 1: unknown option '--epoch'; did you mean '--epochs'?");
+  refuses("lr = 1\n\nepochs = \"many\"\n", "a.toml, line 3: --epochs takes a whole number");
+  refuses("shuffle = \"yes\"\n", "a.toml, line 1: option '--shuffle' does not take any arguments");
+  refuses("epochs = 1\noption = [\n 'thread=1']\n",
+          "a.toml, line 2: --option: cc: option 'thread' is unknown");
+  refuses("\nsteps = 1\nepochs = 1\n", "a.toml, line 2: --steps and --epochs both give");
   refuses("epochs = 1979-05-27\n", "line 1: 'epochs' takes text, a number, true, false or a list of these");
-  refuses("[epochs]\n", "'epochs' takes text, a number");
-  refuses("config = \"b.toml\"\n", "a file cannot name another one");
+  refuses("[epochs]\n",
+          "'epochs' takes text, a number, true, false or a list of these; write options without");
+  refuses("lr = 1\nepochs = true\n", "a.toml, line 2: --epochs needs a value");
+  refuses("lr = 1\nconfig = \"b.toml\"\n", "a.toml, line 2: a file cannot name another one");
   refuses(std::string(10000, '['), "a.toml, line 1");
+  test::write_file(file, "lr = 1\nbatch = 2001\n");
+  EXPECT_THAT(run({"train", "--config", file}).err,
+              AllOf(HasSubstr("a.toml, line 2: --batch 2001 exceeds"), Not(HasSubstr("line 1"))));
+  EXPECT_THAT(run({"train", "--config", file, "--batch", "2001"}).err,
+              StartsWith("yoke: --batch 2001 exceeds"));
   EXPECT_EQ(run({"train", "--config", folder / "none.toml"}).code, 2);
   EXPECT_EQ(run({"train", "--config"}).code, 2);
 }
