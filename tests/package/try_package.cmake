@@ -13,7 +13,7 @@ if(NOT output MATCHES "^loss (0\\.|[0-9.]+e-)")
 endif()
 run("run the guide for embedders" ${work}/app/guide)
 foreach(line "received 4" "x[3, 2] is 110" "the gradient at 3 is 6" "logits [8, 16, 65], 38 parameters, the last is 5.bias" "0 programs needed the fallback" "accuracy "
-    "step 1: " "weights 3 and -2, by hand the same bits" "INVALID_ARGUMENT: cc:0: compile: " "finished" "threads: " "0 violations")
+    "step 1: " "resuming after step 2" "weights 3 and -2, by hand the same bits" "INVALID_ARGUMENT: cc:0: compile: " "finished" "threads: " "0 violations")
   string(FIND "${output}" "${line}" at)
   if(at EQUAL -1)
     message(FATAL_ERROR "the guide's program does not print '${line}':\n${output}")
