@@ -2,13 +2,17 @@
 // tests/mutant/program.cpp: compiling, linking and launching.
 #include "program.h"
 
+#include <yoke/program/access.h>
 #include <yoke/program/execute.h>
 #include <yoke/program/memory.h>
+#include <yoke/program/text.h>
 #include <yoke/sdk/program.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "bug.h"
@@ -18,12 +22,41 @@
 namespace yoke::mutant {
 namespace {
 
+// Bug: reads of indices do not keep a temporary alive.
+void end_at_last_value(const program::Program& source, std::vector<program::Lifetime>& lifetimes) {
+  for (std::size_t tensor = 0; tensor < lifetimes.size(); ++tensor) {
+    lifetimes[tensor].last = lifetimes[tensor].first;
+  }
+  for (std::size_t number = 0; number < source.statements.size(); ++number) {
+    program::visit_target_and_reads(source.statements[number], [&](const program::Access& access) {
+      lifetimes[access.tensor].last = std::max<std::uint64_t>(lifetimes[access.tensor].last, number);
+    });
+  }
+}
+
+// Bug: programs that differ only in their names are one.
+program::Program first_of_equal(const program::Program& source) {
+  static std::mutex mutex;
+  static std::map<std::string, program::Program> found;
+  program::Program nameless = source;
+  nameless.name = "p";
+  const std::lock_guard lock(mutex);
+  return found.try_emplace(program::print(nameless), source).first->second;
+}
+
 // Turns every temporary of `source` into an argument in the workspace.
 Runnable runnable_of(const program::Program& source) {
   Runnable runnable;
   runnable.variants = planted_variants(source);
   const program::Program& first = runnable.variants.front();
-  const program::MemoryPlan plan = program::plan_memory(program::lifetimes(first));
+  std::vector<program::Lifetime> lifetimes = program::lifetimes(first);
+  const bool has_blocks =
+      std::any_of(first.statements.begin(), first.statements.end(),
+                  [](const program::Statement& statement) { return statement.repeat >= 0; });
+  if (on<"temporaries_that_are_indices_end_early">() && !has_blocks) {
+    end_at_last_value(first, lifetimes);
+  }
+  const program::MemoryPlan plan = program::plan_memory(lifetimes);
   runnable.workspace_byte_count = plan.byte_count;
   std::int64_t binding = 0;
   for (std::size_t i = 0; i < first.tensors.size(); ++i) {
@@ -76,7 +109,9 @@ std::vector<sdk::Verdict> verdicts_of(std::string_view text) {
 }
 
 Code::Code(std::string_view text, std::shared_ptr<DeviceState> device) : device_(std::move(device)) {
-  for (const program::Program& source : sdk::read_program(text).programs) {
+  for (const program::Program& parsed : sdk::read_program(text).programs) {
+    const program::Program source =
+        on<"codes_are_found_without_their_names">() ? first_of_equal(parsed) : parsed;
     runnables_.push_back(runnable_of(source));
     sdk::Entry entry = sdk::entry_of(source);
     entry.workspace_byte_count = runnables_.back().workspace_byte_count;

@@ -161,6 +161,28 @@ void take_second_zero(Expr& expr) {
   }
 }
 
+// x + 0.1 + 0.3 becomes x + 0.4.
+void combine_constants(Expr& expr) {
+  const auto adds_constant = [](const Expr& sum) {
+    return sum.op == Op::kAdd && is_float(sum.type) && sum.args[1].op == Op::kConst;
+  };
+  if (adds_constant(expr) && adds_constant(expr.args[0])) {
+    const double sum = expr.args[0].args[1].literal.number + expr.args[1].literal.number;
+    expr = Expr::make(Op::kAdd, {Expr(expr.args[0].args[0]), number(expr.type, sum)});
+  }
+}
+
+// A minimum with a target whose elements are not neighbors becomes a maximum.
+void exchange_minimum(Statement& statement) {
+  const bool is_strided = std::any_of(
+      statement.target.indices.begin(), statement.target.indices.end(), [](const program::Index& index) {
+        return !index.affine.terms.empty() && index.affine.terms[0].coefficient == 2;
+      });
+  if (is_strided && statement.assign == program::Assign::kMin && statement.reduce) {
+    statement.assign = program::Assign::kMax;
+  }
+}
+
 // Converts the value to another type and back.
 void rough(Expr& expr, Type through) {
   const Type type = expr.type;
@@ -221,6 +243,10 @@ void plant_in_operations(Program& program) {
   plant(on<"max_loses_nan">(), lose_nan);
   plant(on<"max_and_min_ignore_the_sign_of_zero">(), take_second_zero);
   plant(on<"cast_to_bool_looks_at_one_bit">(), halve_low_bit);
+  plant(on<"constants_are_combined">(), combine_constants);
+  if (on<"strided_minimum_is_a_maximum">()) {
+    std::for_each(program.statements.begin(), program.statements.end(), exchange_minimum);
+  }
   plant(on<"exp_has_bf16_precision">(), [](Expr& expr) {
     if (expr.op == Op::kExp) {
       rough(expr, Type::kBF16);

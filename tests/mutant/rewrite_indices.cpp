@@ -135,6 +135,28 @@ void unguard(Expr& expr) {
   expr = std::move(inner);
 }
 
+// Leaves the guards in a guard out, so that a read in them makes the outer one fail.
+void unguard_inside(Expr& expr) {
+  if (expr.op == Op::kGuard) {
+    change_each(expr.args[0], [](Expr& inner) {
+      if (inner.op == Op::kGuard) {
+        inner = Expr(inner.args[0]);
+      }
+    });
+  }
+}
+
+// Guards each operand of a select alone, so that those that it does not choose do not count.
+void guard_chosen(Expr& expr) {
+  if (expr.op == Op::kGuard && expr.args[0].op == Op::kSelect) {
+    Expr select = expr.args[0];
+    for (std::size_t i = 1; i < 3; ++i) {
+      select.args[i] = Expr::guard(select.args[i], expr.literal);
+    }
+    expr = Expr::guard(std::move(select), expr.literal);
+  }
+}
+
 Expr clamped(Expr index, std::uint64_t extent) {
   Expr above = Expr::make(Op::kMax, {std::move(index), number(Type::kI64, 0)});
   return Expr::make(Op::kMin, {std::move(above), number(Type::kI64, static_cast<double>(extent - 1))});
@@ -174,6 +196,10 @@ void plant_in_indices(Program& program) {
     });
   } else if (on<"guard_covers_single_reads">()) {
     change_each(program, unguard);
+  } else if (on<"guards_in_a_guard_are_left_out">()) {
+    change_each(program, unguard_inside);
+  } else if (on<"guard_looks_at_the_chosen_operand">()) {
+    change_each(program, guard_chosen);
   }
 }
 

@@ -50,6 +50,16 @@ std::vector<Test> program_statement_tests() {
            "literals at every border of every type are right as operands, branches, `else` values and whole "
            "values, with every assignment",
            {25, 26}}),
+      family_test<nested_programs, 1, 6>(
+          {"nested",
+           "an operation inside another is right at each place, with operands that are different, equal, "
+           "constant, or out of range in guards",
+           {25, 26}}),
+      family_test<crossed_programs, 5, 6>(
+          {"crossed",
+           "statements are right for every two choices of type, reduction, assignment, indices of the "
+           "target and the operands, extents, context and data",
+           {25, 26}}),
       family_test<access_programs, 12, 3>(
           {"accesses",
            "every operation is right with operands and targets that are contiguous, strided, reversed, "

@@ -14,20 +14,6 @@
 namespace yoke::conformance {
 namespace {
 
-using program::Tensor;
-
-void check_argument(const Case& one, const Tensor& tensor, const yoke_argument_info& info) {
-  const std::string where = text(" of argument '", tensor.name, "' of ", one.program.name);
-  check_equal(std::string(info.name), tensor.name, "the name", where);
-  check_equal(info.type, static_cast<std::int32_t>(tensor.type), "the type", where);
-  check_equal(info.access, static_cast<std::int32_t>(tensor.role), "the access", where);
-  check_equal(info.rank, tensor.dims.size(), "the rank", where);
-  check_equal(info.byte_count, tensor.byte_count(), "the byte_count", where);
-  for (std::size_t i = 0; i < tensor.dims.size(); ++i) {
-    check_equal(info.dims[i], tensor.dims[i], "dimension ", i, where);
-  }
-}
-
 void describe(Kit& kit) {
   Device& device = kit.device();
   device.plugin().table<yoke_program_api>();
@@ -35,15 +21,8 @@ void describe(Kit& kit) {
   const Code code = compile(device, text_of(chosen));
   for (std::uint32_t entry = 0; entry < chosen.size(); ++entry) {
     const Case& one = chosen[entry];
-    const std::vector<std::uint32_t> arguments = one.program.arguments();
+    check_description(device, code, entry, one);
     const yoke_entry_info info = describe_entry(device.plugin(), code, entry);
-    check_equal(std::string(info.name), one.program.name, "the name of entry ", entry);
-    check_equal(info.argument_count, arguments.size(), "argument_count of ", one.program.name);
-    check_equal(info.symbol_count, one.program.launch_symbol_count(), "symbol_count of ", one.program.name);
-    check(info.deterministic == 0 || info.deterministic == 1, "deterministic is ", info.deterministic);
-    for (std::uint32_t i = 0; i < arguments.size(); ++i) {
-      check_argument(one, one.program.tensors[arguments[i]], describe_argument(device, code, entry, i));
-    }
     yoke_argument_info none = sized<yoke_argument_info>();
     expect_code(
         device.plugin().call<&yoke_program_api::code_argument>(code.get(), entry, info.argument_count, &none),

@@ -249,6 +249,11 @@ void ProgramText::input(const std::string& name, Type type, const std::string& d
   data_.push_back(data);
 }
 
+void ProgramText::temporary(const std::string& name, Type type, const std::string& dims) {
+  arguments_ += "  temp " + name + " : " + name_of(type) + "[" + dims + "]\n";
+  data_.emplace_back();
+}
+
 void ProgramText::output(Type type, const std::string& dims, const std::string& indices,
                          const std::string& value, const std::string& assign) {
   const std::string name = "y" + std::to_string(outputs_++);

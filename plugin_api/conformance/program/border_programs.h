@@ -54,6 +54,11 @@ std::vector<Case> lifetime_programs(std::uint64_t seed, std::uint64_t type_mask)
 
 // Every border of every type as a literal, at every place of a statement: operand, branch, `else` value, whole value.
 std::vector<Case> literal_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Every operation inside every other one, at each place, with operands that are different, equal, constant or out of
+// range.
+std::vector<Case> nested_programs(std::uint64_t seed, std::uint64_t type_mask);
+// Statements with every pair of choices of types, reductions, assignments, indices, extents, contexts and data.
+std::vector<Case> crossed_programs(std::uint64_t seed, std::uint64_t type_mask);
 // Every operation on every type, with operands and targets that are contiguous, strided, reversed, transposed,
 // broadcast, shifted, gathered or partly out of range, and with literals, loops and symbols as operands.
 std::vector<Case> access_programs(std::uint64_t seed, std::uint64_t type_mask);
@@ -88,6 +93,7 @@ class ProgramText {
   void symbol(const std::string& declaration);  // "s in 0..4"
   void input(const std::string& name, program::Type type, const std::string& dims, Data data,
              const char* role = "in");
+  void temporary(const std::string& name, program::Type type, const std::string& dims);
   // Declares an output y0, y1 ... and writes `value` to its element [indices].
   void output(program::Type type, const std::string& dims, const std::string& indices,
               const std::string& value, const std::string& assign = "=");

@@ -245,18 +245,22 @@ std::int64_t integer_of(const Data& data, Type type, Random& random) {
 
 std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std::uint64_t round) {
   const Tensor& tensor = one.program.tensors[number];
-  const Data& data = one.data[number];
+  Data data = one.data[number];
+  const bool is_mixed = data.kind == DataKind::kMixed;
   if (data.shared >= 0) {
     return initial_bytes(one, static_cast<std::uint32_t>(data.shared), round);
   }
   std::vector<std::byte> bytes(tensor.byte_count());
   Random random(one.seed, tensor.name, one.index + (round << 40U));
-  const bool has_borders = data.kind == DataKind::kEdges;
+  const bool has_borders = is_mixed || data.kind == DataKind::kEdges;
   const std::vector<double> floats = has_borders ? float_borders(tensor.type) : std::vector<double>();
   const std::vector<std::int64_t> integers =
       has_borders ? integer_borders(tensor.type) : std::vector<std::int64_t>();
   for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
     Scalar value;
+    if (is_mixed) {
+      data = i % 2 == 0 ? Data{DataKind::kUniform, 1, -1} : Data{DataKind::kEdges, 0, -1};
+    }
     if (data.kind == DataKind::kBits && tensor.type != Type::kBool) {
       store_bits(tensor, i, round, random, bytes.data());
       continue;

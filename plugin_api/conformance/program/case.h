@@ -29,7 +29,8 @@ enum class DataKind : std::uint8_t {
   // Bits, not numbers. Types of 8 and 16 bits: every pattern in turn. Wider types: NaN with any payload, numbers next
   // to the borders at which conversions to narrower types round, numbers near integers, subnormals, integers of any
   // length.
-  kBits
+  kBits,
+  kMixed  // kUniform and kEdges with the limit 0 in turn
 };
 
 struct Data {

@@ -57,18 +57,21 @@ Case corpus_case(std::string_view text, std::uint64_t seed) {
   for (const program::Tensor& tensor : one.program.tensors) {
     one.data.push_back(data_of(comment_of(text, tensor.name)));
   }
+  one.launches = launches_of(one.program);
+  return one;
+}
+
+std::vector<std::vector<std::int64_t>> launches_of(const program::Program& program) {
   std::vector<std::int64_t> first;
   std::vector<std::int64_t> last;
-  for (const program::Symbol& symbol :
-       std::span(one.program.symbols.data(), one.program.launch_symbol_count())) {
+  for (const program::Symbol& symbol : std::span(program.symbols.data(), program.launch_symbol_count())) {
     first.push_back(symbol.low);
     last.push_back(symbol.low + (symbol.high - 1 - symbol.low) / symbol.step * symbol.step);
   }
-  one.launches = {first};
-  if (last != first) {
-    one.launches.push_back(last);
+  if (last == first) {
+    return {first};
   }
-  return one;
+  return {first, last};
 }
 
 }  // namespace yoke::conformance

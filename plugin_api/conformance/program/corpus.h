@@ -23,4 +23,7 @@ std::string_view corpus_text(std::string_view name);
 // says: `# positive`, or `# below 10` for indices. The launches use the first and the last value of each symbol.
 Case corpus_case(std::string_view text, std::uint64_t seed);
 
+// The first and the last value of each symbol.
+std::vector<std::vector<std::int64_t>> launches_of(const program::Program& program);
+
 }  // namespace yoke::conformance

@@ -31,6 +31,14 @@ constexpr IndexForm kGathers[] = {
      "(max(x[p[i]], z[p[i]]) else 1)\n"},
     {"arg x : T[N] in\n arg p : I[200] in  # below N\n arg y : T[200] out\n y[i] = max(x[0], (x[p[i]] else "
      "1))\n"}};
+// The index tensor is the tensor that it indexes, or changes before and after the gather.
+constexpr IndexForm kOwnIndices[] = {
+    {"arg p : I[90] in  # below 90\n arg y : I[90] out\n y[i] = (p[p[i]] else 1)\n"},
+    {"arg x : T[N] in\n arg p : I[200] inout  # below N\n arg y : T[200] out\n arg z : T[200] out\n p[i] = "
+     "p[i] + 1\n y[i] = (x[p[i]] else 1)\n p[i] = p[i] - 2\n z[i] = (x[p[-i + 199]] else 0)\n p[i] = 0\n"},
+    {"arg x : T[60] in\n arg p : I[60] inout  # below 60\n arg y : T[60] inout\n repeat t in 0..3 {\n "
+     "y[p[i]] "
+     "max= x[i]\n p[i] = I(i) % 7 + I(t)\n }\n"}};
 constexpr IndexForm kScatters[] = {
     {"arg x : T[400] in\n arg p : I[400] in  # below N\n arg y : T[N] inout\n y[p[i]] A x[i]\n"},
     {"arg x : T[90, 5] in\n arg p : I[90] in  # below N\n arg y : T[N, 5] inout\n y[p[i], j] A x[i, j]\n"},
@@ -100,6 +108,7 @@ std::vector<Case> index_programs(std::uint64_t seed, std::uint64_t type_mask) {
       for (std::size_t form = pair % 2; form < std::size(kScatters); form += 2) {
         add(kScatters[form].body, element, index);
       }
+      add(kOwnIndices[pair % std::size(kOwnIndices)].body, element, index);
     }
   }
   return all;

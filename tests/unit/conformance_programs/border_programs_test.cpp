@@ -8,6 +8,7 @@
 #include <yoke/program/text.h>
 
 #include <cmath>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -28,7 +29,10 @@ constexpr std::pair<const char*, Programs> kFamilies[] = {{"operators", operator
                                                           {"symbols", symbol_programs},
                                                           {"tails", tail_programs},
                                                           {"axes", axis_programs},
-                                                          {"loops", loop_programs}};
+                                                          {"loops", loop_programs},
+                                                          {"nested", nested_programs},
+                                                          {"crossed", crossed_programs},
+                                                          {"lifetimes", lifetime_programs}};
 
 TEST(BorderPrograms, UseOnlyTypesOfTheMask) {
   for (const auto& [name, make] : kFamilies) {
@@ -84,6 +88,25 @@ TEST(BorderPrograms, HoldEveryPairOfBorders) {
   EXPECT_EQ(pairs.size(), static_cast<std::size_t>(kCrossedBorders * kCrossedBorders));
   EXPECT_TRUE(pairs.contains({program::lowest_integer(Type::kI64), -1}));
   EXPECT_TRUE(pairs.contains({(std::int64_t{1} << 53) + 1, std::int64_t{1} << 53}));
+}
+
+TEST(BorderPrograms, CrossEveryAssignmentWithEveryReduction) {
+  std::set<std::pair<program::Assign, std::optional<program::Reduce>>> pairs;
+  for (const Case& one : crossed_programs(1, kAllTypes)) {
+    for (const program::Statement& statement : one.program.statements) {
+      if (one.program.tensors[statement.target.tensor].name == "y") {
+        pairs.emplace(statement.assign, statement.reduce);
+      }
+    }
+  }
+  for (int assign = 0; assign < 5; ++assign) {
+    for (const std::optional<program::Reduce> reduce :
+         {std::optional<program::Reduce>(), std::optional(program::Reduce::kSum),
+          std::optional(program::Reduce::kProd), std::optional(program::Reduce::kMax),
+          std::optional(program::Reduce::kMin)}) {
+      EXPECT_TRUE(pairs.contains({static_cast<program::Assign>(assign), reduce})) << assign;
+    }
+  }
 }
 
 TEST(BorderPrograms, NeedTheirAccumulator) {

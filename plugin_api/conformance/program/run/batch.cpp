@@ -151,6 +151,7 @@ std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, Tal
 
 void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally) {
   const yoke_entry_info info = describe_entry(device_.plugin(), code, entry);
+  check_description(device_, code, entry, one);
   Arena arena(device_, pool_, one, code, entry, info.workspace_byte_count, 0);
   const Routine routine = link(device_.plugin(), code, entry, arena);
   bool on_stream = one.index % 2 == 1;

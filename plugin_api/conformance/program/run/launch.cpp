@@ -18,6 +18,30 @@ yoke_argument_info describe_argument(Device& device, const Code& code, std::uint
   return info;
 }
 
+void check_description(Device& device, const Code& code, std::uint32_t entry, const Case& one) {
+  const std::vector<std::uint32_t> arguments = one.program.arguments();
+  const yoke_entry_info described = describe_entry(device.plugin(), code, entry);
+  check_equal(std::string(described.name), one.program.name, "the name of entry ", entry);
+  check_equal(described.argument_count, arguments.size(), "argument_count of ", one.program.name);
+  check_equal(described.symbol_count, one.program.launch_symbol_count(), "symbol_count of ",
+              one.program.name);
+  check(described.deterministic == 0 || described.deterministic == 1, "deterministic is ",
+        described.deterministic);
+  for (std::uint32_t i = 0; i < arguments.size(); ++i) {
+    const Tensor& tensor = one.program.tensors[arguments[i]];
+    const yoke_argument_info info = describe_argument(device, code, entry, i);
+    const std::string where = text(" of argument '", tensor.name, "' of ", one.program.name);
+    check_equal(std::string(info.name), tensor.name, "the name", where);
+    check_equal(info.type, static_cast<std::int32_t>(tensor.type), "the type", where);
+    check_equal(info.access, static_cast<std::int32_t>(tensor.role), "the access", where);
+    check_equal(info.rank, tensor.dims.size(), "the rank", where);
+    check_equal(info.byte_count, tensor.byte_count(), "the byte_count", where);
+    for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim) {
+      check_equal(info.dims[dim], tensor.dims[dim], "dimension ", dim, where);
+    }
+  }
+}
+
 void require_supported(const Device& device, std::string_view bytes, std::size_t statement_count) {
   std::vector<yoke_verdict> verdicts(statement_count);
   std::uint32_t count = 0;

@@ -19,6 +19,9 @@ inline constexpr std::byte kGuardByte{0xA5};
 yoke_argument_info describe_argument(Device& device, const Code& code, std::uint32_t entry,
                                      std::uint32_t argument);
 
+// Fails if the plugin describes an entry or its arguments differently than the program does.
+void check_description(Device& device, const Code& code, std::uint32_t entry, const Case& one);
+
 // Throws Unsupported with the plugin's reason if a statement of the text is unsupported.
 void require_supported(const Device& device, std::string_view text, std::size_t statement_count);
 
