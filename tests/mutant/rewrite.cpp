@@ -161,14 +161,11 @@ void take_second_zero(Expr& expr) {
   }
 }
 
-// x + 0.1 + 0.3 becomes x + 0.4.
-void combine_constants(Expr& expr) {
-  const auto adds_constant = [](const Expr& sum) {
-    return sum.op == Op::kAdd && is_float(sum.type) && sum.args[1].op == Op::kConst;
-  };
-  if (adds_constant(expr) && adds_constant(expr.args[0])) {
-    const double sum = expr.args[0].args[1].literal.number + expr.args[1].literal.number;
-    expr = Expr::make(Op::kAdd, {Expr(expr.args[0].args[0]), number(expr.type, sum)});
+// (x + y) + z becomes x + (y + z).
+void regroup_sum(Expr& expr) {
+  if (expr.op == Op::kAdd && is_float(expr.type) && expr.args[0].op == Op::kAdd) {
+    const Expr inner = expr.args[0];
+    expr = Expr::make(Op::kAdd, {inner.args[0], Expr::make(Op::kAdd, {inner.args[1], expr.args[1]})});
   }
 }
 
@@ -243,7 +240,7 @@ void plant_in_operations(Program& program) {
   plant(on<"max_loses_nan">(), lose_nan);
   plant(on<"max_and_min_ignore_the_sign_of_zero">(), take_second_zero);
   plant(on<"cast_to_bool_looks_at_one_bit">(), halve_low_bit);
-  plant(on<"constants_are_combined">(), combine_constants);
+  plant(on<"sums_are_regrouped">(), regroup_sum);
   if (on<"strided_minimum_is_a_maximum">()) {
     std::for_each(program.statements.begin(), program.statements.end(), exchange_minimum);
   }

@@ -280,6 +280,7 @@ Case nested_program(std::uint64_t seed, std::uint64_t number, std::span<const Li
 // rules, so most of their pairs have one statement.
 void add_lines(std::vector<Line>& lines, const Operation& outer, const std::vector<Type>& types,
                std::uint64_t rotation, Random& random) {
+  const std::uint64_t share = program::byte_size(outer.result) >= 4 && outer.result != Type::kU32 ? 2 : 1;
   for (std::size_t place = 0; place < outer.arity(); ++place) {
     for (const Operation& inner : operations_of(outer.operand(place), types)) {
       const std::uint64_t functions = (outer.is_function() ? 1U : 0U) + (inner.is_function() ? 1U : 0U);
@@ -289,7 +290,11 @@ void add_lines(std::vector<Line>& lines, const Operation& outer, const std::vect
       const std::uint64_t chosen = random.below(kLeafKinds);
       for (std::uint64_t kind = 0; kind < kLeafKinds; ++kind) {
         // Each type has some of the kinds; together, the types of floats and those of integers have all.
-        const bool is_mine = functions == 0 ? (kind + rotation + place) % 4 < 2 : kind == chosen;
+        const bool has_constants =
+            kind == static_cast<int>(Leaves::kConstants) || kind == static_cast<int>(Leaves::kConstantFirst);
+        const bool is_mine = functions == 0
+                                 ? (kind + rotation + place) % 4 < share || (has_constants && share == 2)
+                                 : kind == chosen;
         Nest nest(outer, place, inner, random);
         if (is_mine && nest.has(static_cast<Leaves>(kind))) {
           std::string value = nest.value(static_cast<Leaves>(kind));
