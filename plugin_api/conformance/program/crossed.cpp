@@ -40,13 +40,23 @@ enum class Context : std::uint8_t {
   kOverwritten,      // its first operand is overwritten after it
   kUpdated,          // a part of its first operand is written before it
   kGrouped,          // in a hint without loops, together with another statement
-  kFused             // in @fused[i], together with another statement
+  kFused,            // in @fused[i], together with another statement
+  kInPlace           // it reads the element that it writes
 };
 constexpr DataKind kDataKinds[] = {DataKind::kDyadic, DataKind::kDyadic, DataKind::kMixed, DataKind::kUniform,
                                    DataKind::kSparse};
 constexpr std::string_view kAccumulators[] = {"", ":f32", ":f64", ":i64"};
 constexpr std::int64_t kExtents[] = {1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 130, 257};
-enum class Order : std::uint8_t { kRowMajor, kColumnMajor, kTermsFirst, kNoRows, kNoColumns, kNoTerms };
+// The loops of an access. Loops that the target lacks are reduced, too.
+enum class Order : std::uint8_t {
+  kRowMajor,
+  kColumnMajor,
+  kNoRows,
+  kNoLoops,
+  kTermsFirst,
+  kNoColumns,
+  kNoTerms
+};
 enum class Form : std::uint8_t {
   kPlain,
   kReversed,
@@ -61,28 +71,32 @@ enum class Form : std::uint8_t {
   kDiagonal  // a second dimension with the same index
 };
 constexpr std::int64_t kMostElements = 40'000;
+constexpr int kContexts = 9;
+constexpr int kOrders = 7;
+constexpr int kTargetOrders = 4;  // the first ones
+constexpr int kForms = 11;
 constexpr int kTargetForms = 7;  // those before kOutside
 
 constexpr Choices kCounts = {9,
                              std::size(kReductions),
                              std::size(kAssigns),
                              std::size(kCombinations),
-                             8,
+                             kContexts,
                              std::size(kDataKinds),
                              std::size(kAccumulators),
                              std::size(kExtents),
                              std::size(kExtents),
                              std::size(kExtents),
                              2,
-                             2,
+                             kTargetOrders,
                              kTargetForms,
                              kTargetForms,
-                             6,
-                             11,
-                             11,
-                             6,
-                             11,
-                             11};
+                             kOrders,
+                             kForms,
+                             kForms,
+                             kOrders,
+                             kForms,
+                             kForms};
 
 // Writes the program of some choices.
 class Crossed {
@@ -102,9 +116,14 @@ class Crossed {
   Case made() {
     made_.symbol("s in -3..4 step 2");
     const std::string target = access("y", kTargetOrder, true);
-    const std::string value = guarded(combined());
+    std::string value = guarded(combined());
+    if (context_ == Context::kInPlace && !is_scatter_) {
+      value = text(value, is_bool_ ? " != " : " + ", target);
+    }
+    const std::string loops = loops_of(kTargetOrder, true);
+    const std::string rest = loops.empty() ? "ijk" : loops == "j" ? "ik" : "k";
     const std::string reduced =
-        reduction_.empty() ? value : text(reduction_, accumulator(), "[k:", terms(), "] ", value);
+        reduction_.empty() ? value : text(reduction_, accumulator(), extents_of(rest), " ", value);
     const bool is_argument = reduction_.starts_with("arg");
     const bool is_set = is_bool_ || is_argument;
     const std::string assign(is_scatter_ && is_set ? "max=" : is_set ? "=" : kAssigns[choices_[kAssign]]);
@@ -117,7 +136,7 @@ class Crossed {
       made_.input("y", result, target_dims_, {DataKind::kDyadic, 1, -1}, "inout");
     }
     before();
-    made_.statement(text(target, " for[i:", rows(), ", j:", columns(), "] ", assign, " ", reduced));
+    made_.statement(text(target, loops.empty() ? "" : " for" + extents_of(loops), " ", assign, " ", reduced));
     after();
     if (is_temporary) {
       made_.output(result, target_dims_, inside(all(target_dims_)), "y" + all(target_dims_));
@@ -152,15 +171,25 @@ class Crossed {
         return has_terms ? "ijk" : "ij";
       case Order::kColumnMajor:
         return has_terms ? "kji" : "ji";
+      case Order::kNoRows:
+        return has_terms ? "kj" : is_target && reduction_.empty() ? "ij" : "j";
+      case Order::kNoLoops:
+        return is_target && reduction_.empty() ? "ij" : "";
       case Order::kTermsFirst:
         return has_terms ? "kij" : "ij";
-      case Order::kNoRows:
-        return has_terms ? "kj" : "j";
       case Order::kNoColumns:
         return has_terms ? "ik" : "i";
       default:
         return "ji";
     }
+  }
+  // "[i:5, j:7]" for the loops "ij".
+  std::string extents_of(const std::string& loops) const {
+    std::string extents;
+    for (const char loop : loops) {
+      extents += text(extents.empty() ? "[" : ", ", std::string(1, loop), ":", extent(loop));
+    }
+    return extents + "]";
   }
 
   // "y[i, j + 3]". The forms of the first and the last index follow the order in the list of choices. Declares index
@@ -278,6 +307,9 @@ class Crossed {
 
   // "[d0, d1]" for the dimensions "5, 7".
   static std::string all(const std::string& dims) {
+    if (dims.empty()) {
+      return "[]";
+    }
     std::string indices = "[d0";
     for (int i = 1; i <= std::count(dims.begin(), dims.end(), ','); ++i) {
       indices += text(", d", i);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "error_units.h"
@@ -75,6 +76,7 @@ class Best {
     if (best_ < 0 || value.low > low_) {
       // The previous best may still exceed the low end of the new one.
       rival_ = best_ >= 0 ? std::max(rival_, high_) : rival_;
+      earlier_ = rival_;
       low_ = value.low;
       high_ = value.high;
       best_ = number;
@@ -88,7 +90,9 @@ class Best {
     bound.integer = first_nan_ >= 0 ? first_nan_ : best_;
     const bool beaten = first_nan_ < 0 && program::is_float(type_) && rival_ > low_;
     const bool tied = first_nan_ < 0 && program::is_float(type_) && rival_ == low_ && low_ != high_;
-    bound.unknown = unknown_ || beaten || tied;
+    // Of equal elements, the first one wins.
+    const bool tied_before = first_nan_ < 0 && program::is_float(type_) && earlier_ >= low_;
+    bound.unknown = unknown_ || beaten || tied || tied_before;
     return bound;
   }
 
@@ -102,6 +106,8 @@ class Best {
   double low_ = 0;
   double high_ = 0;
   double rival_ = -kInfinity;  // the largest possible value of another element
+  // The same for the elements before the best one; NaN: there are none.
+  double earlier_ = std::numeric_limits<double>::quiet_NaN();
 };
 
 class Evaluation {

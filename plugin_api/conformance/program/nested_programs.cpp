@@ -192,7 +192,7 @@ class Nest {
     return random_.chance(5) ? text("(", read, " else ", number_text(type, random_), ")") : read;
   }
   std::string loop(Type type) {
-    const std::string name = random_.chance(2) ? "i" : "sy";
+    const std::string name = random_.chance(2) ? "sy" : index_ != "i" && random_.chance(2) ? "k" : "i";
     return type == Type::kI64    ? name
            : type == Type::kBool ? "(" + name + " < 4)"
                                  : name_of(type) + "(" + name + ")";

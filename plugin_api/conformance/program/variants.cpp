@@ -52,9 +52,8 @@ class Variants {
     try {
       change(changed);
       // The text infers what follows from the change.
-      std::string text = program::print(changed);
-      Program parsed = program::parse_and_verify(text).programs.at(0);
-      if (seen_.insert(std::move(text)).second) {
+      Program parsed = program::parse_and_verify(program::print(changed)).programs.at(0);
+      if (seen_.insert(program::print(parsed)).second) {
         made_.push_back(std::move(parsed));
       }
     } catch (const std::exception&) {

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "../../support/rounds.h"
@@ -157,6 +158,24 @@ TEST(Bounds, ContainProductsThatOverflowOnlyIfRounded) {
     EXPECT_TRUE(allows(type, sum.result(), {kInfinity, 0}));
     EXPECT_TRUE(allows(type, sum.result(), {std::nan(""), 0}));
   }
+}
+
+// The first value is infinite if the product is rounded; then it equals the second one and comes first.
+TEST(Bounds, LeaveAnArgumentOpenIfAnEarlierOneMayEqualTheBest) {
+  const program::Program program =
+      program::parse_and_verify(
+          program_of("  arg x : f32[2] in\n  arg w : f32[2] in\n  arg z : f32[2] in\n  arg y : i32[] out\n"
+                     "  y[] = argmax[k] x[k] * w[k] - z[k]\n"))
+          .programs[0];
+  const float most = std::numeric_limits<float>::max();
+  const float values[3][2] = {{most, std::numeric_limits<float>::infinity()}, {1.5F, 1}, {most, 1}};
+  Contents contents(4, std::vector<std::byte>(8));
+  for (std::size_t i = 0; i < 3; ++i) {
+    std::memcpy(contents[i].data(), values[i], 8);
+  }
+  const std::vector<Bounds> bounds = bounds_of(program, contents, {});
+  EXPECT_TRUE(allows(Type::kI32, bounds[3][0], {0, 0}));
+  EXPECT_TRUE(allows(Type::kI32, bounds[3][0], {0, 1}));
 }
 
 TEST(Bounds, HandleNaNInfinityAndSignedZero) {

@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/run/batch.cpp: verdicts, one compilation, many launches.
 #include "batch.h"
 
+#include <sys/resource.h>
 #include <yoke/program/text.h>
 
 #include <algorithm>
@@ -50,7 +51,25 @@ std::uint64_t share_of_programs(const Kit& kit, std::uint64_t one_in, std::uint6
   return std::max(least, static_cast<std::uint64_t>(kit.settings().programs) / one_in);
 }
 
-void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make) {
+double TimeLimit::used_seconds() {
+  double seconds = 0;
+  for (const int whose : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage usage{};
+    ::getrusage(whose, &usage);
+    for (const timeval& time : {usage.ru_utime, usage.ru_stime}) {
+      seconds += static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+    }
+  }
+  return seconds;
+}
+
+bool TimeLimit::is_over(double part) const {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  return used_seconds() - used_ > part * seconds_ || passed.count() > 4 * part * seconds_;
+}
+
+void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make,
+               std::uint64_t least) {
   constexpr std::uint64_t kBatch = 16;
   constexpr double kShrinkSeconds = 15;
   Device& device = kit.device();
@@ -58,7 +77,8 @@ void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint
   const std::uint64_t type_mask = generator_options(device).type_mask;
   BatchRunner runner(device);
   Tally tally;
-  for (std::uint64_t first = 0; first < count; first += kBatch) {
+  const TimeLimit limit(kit);
+  for (std::uint64_t first = 0; first < count && (first < least || !limit.is_over()); first += kBatch) {
     kit.progress(text("program ", first, " of ", count));
     std::vector<Case> cases;
     for (std::uint64_t index = first; index < std::min(count, first + kBatch); ++index) {

@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/run/batch.h: runs many programs that are compiled as one text.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -74,8 +75,25 @@ std::string failure_text(const Case& small, const Case& drawn, const std::string
 bool uses_only(const Case& one, std::uint64_t type_mask);
 
 // Runs the cases make(0) .. make(count - 1) that use only types of the device. Fails with the first case that has a
-// wrong result, after shrinking it. Throws Unsupported if no case has run.
-void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make);
+// wrong result, after shrinking it. Throws Unsupported if no case has run. When its TimeLimit is over, runs only the
+// first `least` cases, by default all of them.
+void run_cases(Kit& kit, std::uint64_t count, const std::function<Case(std::uint64_t)>& make,
+               std::uint64_t least = ~std::uint64_t{0});
+
+// Whether a test that would run more programs than a slow compiler can handle has used `part` of its time: a quarter of
+// --timeout of this process and its children, or four times as much on the clock.
+class TimeLimit {
+ public:
+  explicit TimeLimit(const Kit& kit) : seconds_(kit.settings().timeout_s / 4) {}
+  bool is_over(double part = 1) const;
+
+ private:
+  static double used_seconds();
+
+  double seconds_;
+  double used_ = used_seconds();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 // Throws Unsupported, with the plugin's reasons, if no program has run.
 void require_some(const Tally& tally);
