@@ -47,11 +47,15 @@ Test family_test(Test test) {
   return test;
 }
 
-// The family has thousands of pairs of operations. Where each statement takes long to compile, some of them run.
+// These families have thousands of statements. Where each of them takes long to compile, some of them run.
 void nested(Kit& kit) {
   const std::uint64_t least = share_of_programs(kit, 16, 6);
   run_programs(kit, nested_programs, kit.settings().programs < 1000 ? least : share_of_programs(kit, 1, 6),
                least);
+}
+
+void crossed(Kit& kit) {
+  run_programs(kit, crossed_programs, share_of_programs(kit, 2, 6), share_of_programs(kit, 5, 6));
 }
 
 }  // namespace
@@ -70,11 +74,12 @@ std::vector<Test> program_statement_tests() {
        {25, 26},
        nested,
        3},
-      family_test<crossed_programs, 5, 6>(
-          {"crossed",
-           "statements are right for every two choices of type, reduction, assignment, indices of the "
-           "target and the operands, extents, context and data",
-           {25, 26}}),
+      {"crossed",
+       "statements are right for every two choices of type, reduction, assignment, indices of the "
+       "target and the operands, extents, context and data",
+       {25, 26},
+       crossed,
+       3},
       family_test<access_programs, 12, 3>(
           {"accesses",
            "every operation is right with operands and targets that are contiguous, strided, reversed, "

@@ -28,6 +28,7 @@ constexpr std::string_view kCombinations[] = {"L * R",
                                               "max(L, R)",
                                               "select(L < R, R, L)",
                                               "L",
+                                              "L",
                                               "L * 3 + R",
                                               "T(f32(L) - f32(R))",
                                               "abs(L) * R - L"};
@@ -43,10 +44,10 @@ enum class Context : std::uint8_t {
   kFused,            // in @fused[i], together with another statement
   kInPlace           // it reads the element that it writes
 };
-constexpr DataKind kDataKinds[] = {DataKind::kDyadic, DataKind::kDyadic, DataKind::kMixed, DataKind::kUniform,
-                                   DataKind::kSparse};
+constexpr DataKind kDataKinds[] = {DataKind::kDyadic, DataKind::kUniform, DataKind::kMixed,
+                                   DataKind::kUniform, DataKind::kSparse};
 constexpr std::string_view kAccumulators[] = {"", ":f32", ":f64", ":i64"};
-constexpr std::int64_t kExtents[] = {1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 130, 257};
+constexpr std::int64_t kExtents[] = {1, 2, 3, 5, 8, 16, 17, 31, 33, 64, 65, 130, 257, 512, 1024};
 // The loops of an access. Loops that the target lacks are reduced, too.
 enum class Order : std::uint8_t {
   kRowMajor,
@@ -115,6 +116,7 @@ class Crossed {
   // Throws program::ProgramError if the statement is invalid or its tensors are large.
   Case made() {
     made_.symbol("s in -3..4 step 2");
+    made_.symbol("r in 0..3");
     const std::string target = access("y", kTargetOrder, true);
     std::string value = guarded(combined());
     if (context_ == Context::kInPlace && !is_scatter_) {
@@ -240,20 +242,21 @@ class Crossed {
       case Form::kSymbol:
         return {"s + " + loop + " + 3", count + 6 + pitch};
       case Form::kVariable:
-        return {(context_ == Context::kRepeated ? "t + " : "s + ") + loop + " + 3", count + 8 + pitch};
+        return {(context_ == Context::kRepeated ? "t + " : "s + r + ") + loop + " + 3", count + 8 + pitch};
       case Form::kElement: {
         const std::int64_t dim = count / 2 + 2;
         const std::string indices = text("p", name, at);
-        made_.input(indices, at % 2 == 0 ? Type::kI32 : Type::kI64, std::to_string(count),
+        const std::string at_indices[] = {loop, text("-", loop, " + ", count - 1),
+                                          text("s + ", loop, " + 3")};
+        made_.input(indices, at % 2 == 0 ? Type::kI32 : Type::kI64, std::to_string(count + 6),
                     {DataKind::kIndex, dim, -1});
         (is_target ? is_scatter_ : needs_else_) = true;
-        return {choices_[kPitch] == 0 ? text(indices, "[", loop, "]")
-                                      : text(indices, "[-", loop, " + ", count - 1, "]"),
-                dim};
+        return {text(indices, "[", at_indices[choices_[kRows] % 3], "]"), dim};
       }
       case Form::kOutside:
         needs_else_ = true;
-        return {loop + " - 2", count + pitch};
+        return {loop + " - 2",
+                count > 5 && pitch == 0 ? count - 4 : count};  // at both ends, or at the first one
       case Form::kDivided:
         needs_else_ = true;
         return {"(" + loop + " + 1) / 2", count / 2 + 1};
@@ -294,12 +297,16 @@ class Crossed {
     const bool is_temporary = name == "a" && context_ == Context::kReadsTemporary;
     const bool is_written =
         name == "a" && (context_ == Context::kOverwritten || context_ == Context::kUpdated);
-    made_.input(is_temporary ? "c" : name, type_, dims_, {kDataKinds[choices_[kData]], 20, -1},
-                is_written ? "inout" : "in");
+    made_.input(is_temporary ? "c" : name, type_, dims_, {data_kind(), 20, -1}, is_written ? "inout" : "in");
     if (is_temporary) {
       made_.temporary(name, type_, dims_);
     }
     return read;
+  }
+  DataKind data_kind() const {
+    // Integers wrap, so that large ones show what smaller ones hide.
+    const DataKind kind = kDataKinds[choices_[kData]];
+    return kind == DataKind::kUniform && program::is_integer(type_) ? DataKind::kWide : kind;
   }
   std::string guarded(const std::string& value) const {
     return needs_else_ ? text("(", value, " else ", is_bool_ ? "false" : "1", ")") : value;

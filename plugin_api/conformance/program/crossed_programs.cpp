@@ -42,10 +42,22 @@ class Pairs {
   std::set<std::uint32_t> seen_;
 };
 
+// Any choices, or mostly the first ones of indices, contexts and data.
+Choices drawn(Random& random, bool is_plain) {
+  Choices choices;
+  for (std::size_t choice = 0; choice < kChoices; ++choice) {
+    const bool is_detail = choice >= kContext && (choice < kRows || choice > kTerms);
+    choices[choice] = is_plain && is_detail && !random.chance(5)
+                          ? 0
+                          : static_cast<std::uint8_t>(random.below(choice_counts()[choice]));
+  }
+  return choices;
+}
+
 }  // namespace
 
 std::vector<Case> crossed_programs(std::uint64_t seed, std::uint64_t type_mask) {
-  constexpr std::size_t kCount = 400;
+  constexpr std::size_t kCount = 1000;
   constexpr int kCandidates = 12;
   constexpr std::int64_t kMostIterations = 12'000;
   const std::vector<Type> types = types_of(type_mask);
@@ -57,15 +69,17 @@ std::vector<Case> crossed_programs(std::uint64_t seed, std::uint64_t type_mask) 
   Random random(seed, "crossed");
   Pairs pairs;
   for (std::uint64_t attempt = 0; all.size() < kCount && attempt < 20 * kCount; ++attempt) {
+    // Kernels for special cases need many choices to be plain, which pairs alone make rare.
+    const bool is_plain = attempt % 2 == 0;
     std::pair<std::size_t, Choices> best{};
-    for (int i = 0; i < kCandidates; ++i) {
-      Choices choices;
-      for (std::size_t choice = 0; choice < kChoices; ++choice) {
-        choices[choice] = static_cast<std::uint8_t>(random.below(choice_counts()[choice]));
-      }
+    for (int i = 0; i < (is_plain ? 1 : kCandidates); ++i) {
+      const Choices choices = drawn(random, is_plain);
       if (crossed_iterations(choices, types) <= kMostIterations) {
         best = std::max(best, std::pair(pairs.fresh(choices) + 1, choices));
       }
+    }
+    if (best.first == 0) {
+      continue;
     }
     try {
       append(all, {crossed_program(seed, all.size(), best.second, types)});
