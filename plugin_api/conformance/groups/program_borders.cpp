@@ -50,7 +50,7 @@ Test family_test(Test test) {
 // These families have thousands of statements. Where each of them takes long to compile, some of them run.
 void nested(Kit& kit) {
   const std::uint64_t least = share_of_programs(kit, 16, 6);
-  run_programs(kit, nested_programs, kit.settings().programs < 1000 ? least : share_of_programs(kit, 1, 6),
+  run_programs(kit, nested_programs, kit.settings().programs < 400 ? least : share_of_programs(kit, 1, 6),
                least);
 }
 

@@ -204,7 +204,7 @@ class Variants {
         });
       }
       for (std::uint32_t other = 0; other < copy.loops.size(); ++other) {
-        change(which, [at = term, other](Affine& affine) { affine.terms = {{false, other, 1}}; });
+        change(which, [other](Affine& affine) { affine.terms = {{false, other, 1}}; });
       }
       change(which, [](Affine& affine) { affine.terms.clear(); });
     }
