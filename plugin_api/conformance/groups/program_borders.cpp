@@ -48,14 +48,10 @@ Test family_test(Test test) {
 }
 
 // These families have thousands of statements. Where each of them takes long to compile, some of them run.
-void nested(Kit& kit) {
-  const std::uint64_t least = share_of_programs(kit, 16, 6);
-  run_programs(kit, nested_programs, kit.settings().programs < 400 ? least : share_of_programs(kit, 1, 6),
-               least);
-}
-
-void crossed(Kit& kit) {
-  run_programs(kit, crossed_programs, share_of_programs(kit, 2, 6), share_of_programs(kit, 5, 6));
+template <Programs family, std::uint64_t one_in, std::uint64_t one_in_slow>
+void run_large_family(Kit& kit) {
+  const std::uint64_t least = share_of_programs(kit, one_in_slow, 6);
+  run_programs(kit, family, kit.settings().programs < 400 ? least : share_of_programs(kit, one_in, 6), least);
 }
 
 }  // namespace
@@ -72,13 +68,13 @@ std::vector<Test> program_statement_tests() {
        "an operation inside another is right at each place, with operands that are different, equal, "
        "constant, or out of range in guards",
        {25, 26},
-       nested,
+       run_large_family<nested_programs, 1, 16>,
        3},
       {"crossed",
        "statements are right for every two choices of type, reduction, assignment, indices of the "
        "target and the operands, extents, context and data",
        {25, 26},
-       crossed,
+       run_large_family<crossed_programs, 2, 5>,
        3},
       family_test<access_programs, 12, 3>(
           {"accesses",
