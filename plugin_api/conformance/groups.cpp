@@ -35,6 +35,7 @@ constexpr Group kGroups[] = {
     {"stream", stream_stress_tests},
     {"stream", stream_held_tests},
     {"stream", stream_failed_tests},
+    {"stream", stream_outcome_tests},
     {"stream", stream_count_tests},
     {"stream", stream_overlap_tests},
     {"stream", stream_time_tests},

@@ -34,6 +34,7 @@ std::vector<Test> stream_tests();
 std::vector<Test> stream_graph_tests();
 std::vector<Test> stream_held_tests();
 std::vector<Test> stream_failed_tests();
+std::vector<Test> stream_outcome_tests();
 std::vector<Test> stream_count_tests();
 std::vector<Test> stream_overlap_tests();
 std::vector<Test> stream_time_tests();

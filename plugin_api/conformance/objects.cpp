@@ -3,6 +3,7 @@
 #include "objects.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <iterator>
@@ -25,6 +26,18 @@ std::int32_t checked_state(const Answer& answer, std::int32_t state) {
   check(state >= YOKE_STATE_PENDING && state <= YOKE_STATE_FAILED, answer.function,
         " returned OK with the unknown state ", state);
   return state;
+}
+
+// Calls `wait`. A wait that returns OK must have been woken by the end of the work, not by its timeout.
+template <class Wait>
+Answer woken(std::uint64_t timeout_ns, const Wait& wait) {
+  constexpr std::uint64_t kLong = 1000 * kMillisecond;
+  const auto begin = Clock::now();
+  Answer answer = wait();
+  check(!answer.ok() || timeout_ns < kLong || ns_since(begin) < timeout_ns, answer.function,
+        " with a timeout of ", timeout_ns / kMillisecond,
+        " ms returned OK when its time was over, not when the work was done");
+  return answer;
 }
 
 bool is_done(std::int32_t state, const Answer& failure) {
@@ -116,7 +129,7 @@ bool Event::done() const {
 }
 
 Answer Event::wait(std::uint64_t timeout_ns) const {
-  return plugin_->call<&yoke_stream_api::event_wait>(get(), timeout_ns);
+  return woken(timeout_ns, [&] { return plugin_->call<&yoke_stream_api::event_wait>(get(), timeout_ns); });
 }
 
 Answer Event::elapsed_since(const Event& start, std::uint64_t& ns) const {
@@ -130,6 +143,8 @@ std::uint64_t Event::ns_since(const Event& start) const {
 }
 
 Stream::Stream(Device& device, std::int32_t priority) : device_(&device) {
+  static std::atomic<unsigned> count{0};
+  recorded_ = count++;
   yoke_stream* raw = nullptr;
   const Answer answer = device.plugin().stream_create(device.get(), priority, &raw);
   handle_ = {device.plugin(), answer, raw, "creating a stream"};
@@ -137,8 +152,13 @@ Stream::Stream(Device& device, std::int32_t priority) : device_(&device) {
 
 Stream::~Stream() {
   try {
-    if (handle_.get() != nullptr) {
-      wait();
+    if (handle_.get() == nullptr) {
+      return;
+    }
+    const bool has_failed = std::uncaught_exceptions() != 0;
+    const Answer answer = wait(has_failed ? longest_wait_ns() / 10 : longest_wait_ns());
+    if (has_failed && answer.code == YOKE_STATUS_DEADLINE_EXCEEDED) {
+      give_up();
     }
   } catch (const std::exception&) {
     // The plugin lacks the function; another test reports that.
@@ -146,8 +166,16 @@ Stream::~Stream() {
 }
 
 Event Stream::record() const {
+  return record(recorded_++ % 2 == 0 ? YOKE_EVENT_TIMING : 0);
+}
+
+Event Stream::record_timed() const {
+  return record(YOKE_EVENT_TIMING);
+}
+
+Event Stream::record(std::uint64_t flags) const {
   yoke_event* raw = nullptr;
-  const Answer answer = device_->plugin().event_record(get(), &raw);
+  const Answer answer = device_->plugin().event_record(get(), &raw, flags);
   return {device_->plugin(), {device_->plugin(), answer, raw, "recording an event"}};
 }
 
@@ -168,7 +196,8 @@ bool Stream::done() const {
 }
 
 Answer Stream::wait(std::uint64_t timeout_ns) const {
-  return device_->plugin().call<&yoke_stream_api::stream_wait>(get(), timeout_ns);
+  return woken(timeout_ns,
+               [&] { return device_->plugin().call<&yoke_stream_api::stream_wait>(get(), timeout_ns); });
 }
 
 void Stream::synchronize() const {

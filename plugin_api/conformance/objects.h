@@ -152,8 +152,8 @@ class Event {
   EventHandle handle_;
 };
 
-// A stream of the backend. Throws Unsupported if the backend has none. The
-// destructor waits for its work, with a timeout.
+// A stream of the backend. Throws Unsupported if the backend has none. The destructor waits for its work, with a
+// timeout; if the test has failed and the work does not end, it ends the process.
 class Stream {
  public:
   explicit Stream(Device& device, std::int32_t priority = 0);
@@ -163,7 +163,9 @@ class Stream {
 
   yoke_stream* get() const { return handle_.get(); }
   Device& device() const { return *device_; }
+  // In turn with and without timing, which a backend may record in different ways.
   Event record() const;
+  Event record_timed() const;
   void wait_for(const Event& event) const;
   std::int32_t state() const;  // YOKE_STATE_*
   bool done() const;           // false: pending; fails the test if the work has failed
@@ -178,7 +180,10 @@ class Stream {
             std::uint64_t source_offset, std::uint64_t byte_count) const;
 
  private:
+  Event record(std::uint64_t flags) const;
+
   Device* device_;
+  mutable unsigned recorded_;
   StreamHandle handle_;
   std::vector<Bytes> kept_;
 };

@@ -36,6 +36,13 @@ Device::Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
   state_->hub.any_lost = false;
 }
 
+Device::~Device() {
+  if (on<"close_aborts_other_handles">()) {
+    const std::lock_guard lock(state_->hub.mutex);
+    state_->hub.all_aborted = true;
+  }
+}
+
 std::uint64_t Device::memory_limit() {
   return on<"handles_share_options">() ? latest_limit.load() : memory_limit_;
 }

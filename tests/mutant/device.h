@@ -49,6 +49,7 @@ class Buffer final : public sdk::HostBuffer {
 class Device final : public sdk::Device {
  public:
   Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit);
+  ~Device() override;
   std::uint64_t memory_limit() override;
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override;
   std::unique_ptr<sdk::Code> compile(std::string_view text) override;

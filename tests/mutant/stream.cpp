@@ -47,6 +47,23 @@ class RunsOnOneOfSix {
   }
 };
 
+// Bug: one stream at a time can wait for another device.
+class WaitsForOtherDevice {
+ public:
+  explicit WaitsForOtherDevice(bool waits) : lock_(turn(), std::defer_lock) {
+    if (waits && on<"one_stream_waits_for_another_device">()) {
+      lock_.lock();
+    }
+  }
+
+ private:
+  static std::mutex& turn() {
+    static auto* const mutex = new std::mutex;
+    return *mutex;
+  }
+  std::unique_lock<std::mutex> lock_;
+};
+
 // Bug: a row of the table is used again while an event still refers to it.
 std::shared_ptr<Mark> new_mark() {
   if (!on<"events_are_in_a_table_of_256">()) {
@@ -123,9 +140,17 @@ void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
   const auto give_up = [&, mine = last_deadline] {
     return on<"waits_share_the_last_deadline">() ? last_deadline : mine;
   };
+  waiting += on<"at_most_64_threads_wait">() ? 1 : 0;
+  if (waiting > 64) {
+    lock.unlock();
+    std::this_thread::sleep_until(last_deadline);  // no one wakes the others
+    lock.lock();
+    throw sdk::Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "the mutant stream has pending work");
+  }
   while (!over() && Clock::now() < give_up()) {
     hub.changed.wait_until(lock, give_up());
   }
+  waiting -= on<"at_most_64_threads_wait">() ? 1 : 0;
   if (!over()) {
     if (on<"wait_returns_ok_at_deadline">()) {
       return;
@@ -194,6 +219,10 @@ Stream::~Stream() {
     timeline_->closing = !on<"stream_leaves_its_thread">();
     the_last_has_failed =
         on<"new_stream_keeps_the_failure_of_the_last">() && (timeline_->aborted || timeline_->failure);
+    if (on<"events_forget_errors_with_their_stream">()) {
+      timeline_->failure.reset();
+      timeline_->aborted = false;
+    }
     hub.changed.notify_all();
   }
   if (on<"stream_leaves_its_thread">()) {
@@ -304,8 +333,9 @@ void Stream::wait_event(sdk::Event& event) {
   }
   const bool inherits =
       !on<"stream_does_not_inherit_error">() && !(on<"errors_of_other_devices_are_ignored">() && is_foreign);
-  post([mine = timeline_, mark = awaited, inherits] {
+  post([mine = timeline_, mark = awaited, inherits, is_foreign] {
     Timeline& theirs = *mark->timeline;
+    const WaitsForOtherDevice turn(is_foreign);
     std::unique_lock lock(mine->device->hub.mutex);
     mine->device->hub.changed.wait(lock, [&] { return mine->gives_up() || theirs.finished >= mark->ticket; });
     if (inherits && theirs.finished >= mark->ticket) {

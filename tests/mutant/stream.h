@@ -38,6 +38,7 @@ struct Timeline {
   bool closing = false;
   bool aborted = false;                                 // this stream alone
   std::chrono::steady_clock::time_point last_deadline;  // for the bug waits_share_the_last_deadline
+  int waiting = 0;                                      // threads; for the bug at_most_64_threads_wait
 
   static constexpr std::uint64_t kAll = UINT64_MAX;
   void check(std::uint64_t ticket);  // throws the error of the commands up to `ticket`, if any

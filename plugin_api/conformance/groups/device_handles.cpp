@@ -23,14 +23,14 @@ void handles_share(Kit& kit) {
   Bytes received(4096);
   Stream of_first(first);
   const Stream of_second(second);
-  const Event begin = of_first.record();
+  const Event begin = of_first.record_timed();
   of_first.write(b, 0, sent);
   of_second.wait_for(of_first.record());
   if (copies) {
     of_second.copy(a, 0, b, 0, 4096);
   }
   of_second.read(copies ? a : b, 0, received);
-  const Event end = of_second.record();
+  const Event end = of_second.record_timed();
   of_first.wait_for(end);
   of_first.synchronize();
   check(received == sent, "work on streams of two handles of one device has wrong results");

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/kernels_at_once.cpp: more kernels than a device has threads, all ready to run at once.
+// plugin_api/conformance/groups/kernels_at_once.cpp: more kernels than a device has threads, all ready to run at once; kernels on
+// several devices that wait for each other.
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <deque>
 #include <iterator>
+#include <memory>
+#include <mutex>
 #include <string_view>
+#include <thread>
 
 #include "groups.h"
 #include "held.h"
@@ -90,9 +95,18 @@ class LargeKernels {
     for (std::size_t i = 0; i < count; ++i) {
       add(runs_.emplace_back(), used[i % used.size()]);
     }
+    const auto begin = Clock::now();
+    for (const Run& run : runs_) {
+      launch(device.plugin(), run.routine);
+    }
+    all_ns_ = ns_since(begin);
   }
 
   std::size_t count() const { return runs_.size(); }
+  // How long all kernels may take together: many times as long as one after the other.
+  std::uint64_t patience_ns() const {
+    return std::min(longest_wait_ns(), 5000 * kMillisecond + 30 * all_ns_);
+  }
   void clear() {
     for (const Run& run : runs_) {
       run.y.write(0, Bytes(run.y.byte_count(), std::byte{0xff}));
@@ -147,6 +161,36 @@ class LargeKernels {
   Buffer x_;
   std::vector<Known> codes_;
   std::deque<Run> runs_;
+  std::uint64_t all_ns_ = 0;
+};
+
+// Fails the test if it lives too long, because launches with a NULL stream have no deadline.
+class Watch {
+ public:
+  Watch(std::uint64_t limit_ns, const std::string& otherwise)
+      : thread_([this, limit_ns, otherwise] {
+          std::unique_lock lock(mutex_);
+          if (!changed_.wait_for(lock, std::chrono::nanoseconds(limit_ns), [&] { return is_over_; })) {
+            announce(otherwise);
+            give_up();
+          }
+        }) {}
+  ~Watch() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool is_over_ = false;
+  std::thread thread_;
 };
 
 // More kernels than a pool has threads, each on its own stream. They become ready at the same time.
@@ -171,7 +215,8 @@ void many_kernels(Kit& kit) {
       }
     }
     for (const Stream& stream : streams) {
-      expect_ok(stream.wait(), text("waiting for one of ", kStreams, " streams that run kernels"));
+      expect_ok(stream.wait(kernels.patience_ns()),
+                text("waiting for one of ", kStreams, " streams that run kernels"));
     }
     kernels.check_results(text("when ", kStreams, " streams run kernels at the same time"));
   }
@@ -182,8 +227,129 @@ void many_launches(Kit& kit) {
   LargeKernels kernels(kit.device(), kThreads);
   for (int round = 0; round < 2 * kit.effort(); ++round) {
     kernels.clear();
+    const Watch watch(kernels.patience_ns(), text("launches of ", kThreads, " threads do not end"));
     run_threads(kThreads, [&](unsigned number) { kernels.queue(number, nullptr); });
     kernels.check_results(text("when ", kThreads, " threads launch at the same time"));
+  }
+}
+
+// Chains of kernels on streams of several devices. Each kernel adds 1 to what the kernel before it left on another
+// device, and also waits for the chain beside its own.
+class Chains {
+ public:
+  static constexpr std::size_t kChains = 5;
+
+  explicit Chains(Kit& kit) : plugin_(kit.plugin()) {
+    plugin_.table<yoke_stream_api>();
+    plugin_.need<&yoke_backend_api::device_to_device>();
+    const std::uint32_t count = plugin_.device_count();
+    for (std::uint32_t i = 0; i < std::clamp(count, 2U, 3U); ++i) {  // a second handle if there is one device
+      const std::uint32_t ordinal = (kit.settings().device + i) % count;
+      devices_.emplace_back(
+          kit, kit.plugin(), ordinal,
+          ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
+    }
+    for (Device& device : devices_) {
+      require_supported(device, kText, 1);
+      const Code code = compile(device, kText);
+      auto& places = places_.emplace_back();
+      for (std::size_t chain = 0; chain < kChains; ++chain) {
+        add(places.emplace_back(), device, code);
+      }
+    }
+    const auto begin = Clock::now();
+    for (std::size_t step = 0; step < places_.size(); ++step) {
+      queue_step(0, step);
+      place(0, step).stream->synchronize();
+    }
+    const std::uint64_t step_ns = ns_since(begin) / places_.size();
+    length_ = step_ns < 5 * kMillisecond ? 16 : step_ns < 50 * kMillisecond ? 6 : 3;
+    patience_ns_ = std::min(longest_wait_ns(), 5000 * kMillisecond + 30 * step_ns * length_ * kChains);
+  }
+
+  void run(bool is_held) {
+    for (std::size_t chain = 0; chain < kChains; ++chain) {
+      std::vector<float> x(kElements);
+      for (std::uint64_t i = 0; i < kElements; ++i) {
+        x[i] = element(i) + static_cast<float>(chain);
+      }
+      places_[chain % places_.size()][chain].x.write(0, std::as_bytes(std::span(x)));
+    }
+    {
+      const Held held(devices_[0]);
+      for (std::size_t chain = 0; is_held && chain < kChains; ++chain) {
+        held.hold(*places_[chain % places_.size()][chain].stream);
+      }
+      for (std::size_t step = 0; step < length_; ++step) {
+        for (std::size_t chain = 0; chain < kChains; ++chain) {
+          queue_step(chain, step);
+        }
+      }
+    }
+    for (std::size_t chain = 0; chain < kChains; ++chain) {
+      const Place& last = place(chain, length_ - 1);
+      expect_ok(last.stream->wait(patience_ns_),
+                "waiting for kernels on several devices that wait for each other");
+      std::vector<float> y(kElements);
+      last.y.read(0, std::as_writable_bytes(std::span(y)));
+      for (std::uint64_t i = 0; i < kElements; ++i) {
+        check_equal(y[i], element(i) + static_cast<float>(chain + length_), "element ", i, " after ", length_,
+                    " kernels, in turn on ", places_.size(), " devices or handles,");
+      }
+    }
+  }
+
+ private:
+  struct Place {
+    Buffer x;
+    Buffer y;
+    Buffer workspace;
+    Routine routine;
+    std::unique_ptr<Stream> stream;
+  };
+  static constexpr std::string_view kText =
+      "yoke.program 1\nprogram step() {\n  arg x : f32[131072] in\n  arg y : f32[131072] out\n  y[i] = x[i] "
+      "+ "
+      "1\n}\n";
+
+  void add(Place& place, Device& device, const Code& code) const {
+    place.x = Buffer(device, kElements * sizeof(float));
+    place.y = Buffer(device, kElements * sizeof(float));
+    place.workspace = workspace_for(device, code);
+    const yoke_binding bindings[] = {binding(place.x), binding(place.y)};
+    place.routine = link(plugin_, code, 0, bindings,
+                         place.workspace.get() == nullptr ? yoke_binding{} : binding(place.workspace));
+    place.stream = std::make_unique<Stream>(device);
+  }
+  const Place& place(std::size_t chain, std::size_t step) const {
+    return places_[(chain + step) % places_.size()][chain];
+  }
+  void queue_step(std::size_t chain, std::size_t step) {
+    const Place& here = place(chain, step);
+    if (step != 0) {
+      const Place& before = place(chain, step - 1);
+      here.stream->wait_for(last_[chain]);
+      if (const Event& beside = last_[(chain + 1) % kChains]; beside.get() != nullptr) {
+        here.stream->wait_for(beside);
+      }
+      here.stream->copy(here.x, 0, before.y, 0, here.x.byte_count());
+    }
+    expect_ok(plugin_.routine_launch(here.stream->get(), here.routine.get(), {}), "queueing a launch");
+    last_[chain] = here.stream->record();
+  }
+
+  const Plugin& plugin_;
+  std::size_t length_ = 0;
+  std::uint64_t patience_ns_ = 0;
+  std::deque<Device> devices_;
+  std::deque<std::deque<Place>> places_;  // by device and chain
+  std::array<Event, kChains> last_;
+};
+
+void kernels_in_turn(Kit& kit) {
+  Chains chains(kit);
+  for (int round = 0; round < 2 * kit.effort(); ++round) {
+    chains.run(round % 2 == 0);
   }
 }
 
@@ -194,7 +360,11 @@ std::vector<Test> kernels_on_streams_tests() {
            "kernels on 72 streams that become ready at the same time all run, with the right results",
            {18, 20},
            many_kernels,
-           3}};
+           3},
+          {"kernels-in-turn",
+           "chains of kernels on several devices, or handles, which wait for each other, run in their order",
+           {18, 53, 55},
+           kernels_in_turn}};
 }
 
 std::vector<Test> kernels_on_threads_tests() {

@@ -33,6 +33,8 @@ class Block {
                        kind == MemoryClass::kUnified ? YOKE_MEMORY_UNIFIED : YOKE_MEMORY_DEVICE);
       buffer_.write(0, contents_);
       begin_ = buffer_.describe().host_address;
+      check(begin_ % YOKE_BUFFER_ALIGNMENT == 0, "the host address of a ", byte_count,
+            "-byte buffer is not a multiple of ", YOKE_BUFFER_ALIGNMENT, " after others were destroyed");
     }
   }
 

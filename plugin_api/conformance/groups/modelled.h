@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kit.h"
@@ -13,7 +14,8 @@ namespace yoke::conformance {
 
 struct Modelled {
   Modelled(Device& device, Random& random, std::uint64_t byte_count)
-      : buffer(device, byte_count), bytes(random.bytes(byte_count)) {
+      : Modelled(Buffer(device, byte_count), random) {}
+  Modelled(Buffer any, Random& random) : buffer(std::move(any)), bytes(random.bytes(buffer.byte_count())) {
     buffer.write(0, bytes);
   }
   void check_same(const std::string& after) const {

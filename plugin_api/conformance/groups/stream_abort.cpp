@@ -260,24 +260,6 @@ void callback_beside_abort(Kit& kit) {
   expect_code(stream.wait(), YOKE_STATUS_ABORTED, "waiting for an aborted stream");
 }
 
-void callback_after_failure(Kit& kit) {
-  Device& device = kit.device();
-  const Plugin& plugin = kit.plugin();
-  plugin.need<&yoke_stream_api::stream_host_callback>();
-  plugin.need<&yoke_fault_api::fault_arm>();
-  const Buffer buffer(device, 64);
-  Stream stream(device);
-  const HostCallback before(stream);
-  before.wait();
-  arm_fault(plugin, device.get(), YOKE_FAULT_COPY, 1);
-  stream.write(buffer, 0, Bytes(64));
-  const HostCallback after(stream);
-  check_failed_callback(after, YOKE_STATUS_UNAVAILABLE, "a stream with a failed copy");
-  check_failed_callback(HostCallback(stream), YOKE_STATUS_UNAVAILABLE, "a poisoned stream");
-  check_equal(before.status(), YOKE_STATUS_OK,
-              "the status that a host callback received before a copy failed");
-}
-
 }  // namespace
 
 std::vector<Test> stream_abort_tests() {
@@ -311,10 +293,6 @@ std::vector<Test> stream_abort_tests() {
        "a host callback of an aborted stream waits for the work that runs, such as another callback",
        {45, 58},
        callback_beside_abort},
-      {"host-callback-after-failure",
-       "host callbacks of a poisoned stream run once, with its error",
-       {58},
-       callback_after_failure},
   };
 }
 

@@ -2,6 +2,7 @@
 // plugin_api/conformance/groups/stream_held.cpp: streams that are held back while others work: what their work uses
 // must not be recycled, however much is queued on them and on others.
 #include <deque>
+#include <thread>
 
 #include "groups.h"
 #include "held.h"
@@ -40,7 +41,12 @@ class Recycling {
       // Spread over the steps.
       if (held_pieces > 0 && random_.below(static_cast<std::uint64_t>(steps - step)) <=
                                  static_cast<std::uint64_t>(held_pieces)) {
-        waiting_[random_.below(2)].step(piece);
+        Traffic& one = waiting_[random_.below(2)];
+        if (random_.chance(30)) {
+          run_threads(1, [&](unsigned) { one.step(piece); });  // the thread ends before the work
+        } else {
+          one.step(piece);
+        }
         --held_pieces;
       }
       Traffic& one = running_[random_.below(2)];
@@ -157,13 +163,14 @@ void full_queue(Kit& kit) {
         "bytes are wrong");
 }
 
-// Launches on a stream that cannot start, each with other symbol values, then all at once.
+// Launches on a stream that cannot start, each with other symbol values, then all at once. Meanwhile their code is
+// destroyed.
 void queued_launches(Kit& kit) {
   constexpr int kRuns = 3;
   constexpr int kLaunches = 250;  // the values of the counter stay below 256
   Device& device = kit.device();
   kit.plugin().table<yoke_stream_api>();
-  const Counter counter(device);
+  Counter counter(device);
   std::deque<CounterRun> runs;
   std::deque<Stream> streams;
   for (int i = 0; i < kRuns; ++i) {
@@ -181,6 +188,14 @@ void queued_launches(Kit& kit) {
         runs[run].launch(1 + 3 * static_cast<std::int64_t>(random.below(3)), &streams[run]);
       }
     }
+    run_threads(2, [&](unsigned thread) {
+      if (thread == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        return held.open();
+      }
+      counter.destroy_code();  // may wait for the launches, which do not need it
+      const Counter another(device);
+    });
   }
   for (std::size_t run = 0; run < kRuns; ++run) {
     streams[run].synchronize();
@@ -241,6 +256,52 @@ void recycled_events(Kit& kit) {
   for (const Event& event : pending) {
     check(event.done(), "an event is pending after later work of its stream is done");
   }
+}
+
+// Bounded calls while a stream cannot run and a host callback does not return.
+void bounded_calls(Kit& kit) {
+  Device& device = kit.device();
+  const Plugin& plugin = kit.plugin();
+  plugin.table<yoke_stream_api>();
+  const std::optional<SmallProgram> program = SmallProgram::if_any(device);
+  Code code;
+  std::optional<SmallRun> run;
+  if (program) {
+    code = compile(device, program->text());
+    run.emplace(device, code);
+  }
+  const Buffer buffer(device, 4096);
+  const Stream stream(device);
+  const Held held(device);
+  held.hold(stream);
+  stream.record().reset();
+  if (run) {
+    expect_ok(plugin.routine_launch(stream.get(), run->routine.get(), {}), "queueing a launch");
+  }
+  const bool is_closed = held.is_closed();
+  buffer.describe();
+  device.memory();
+  plugin.live_counts();
+  plugin.option_specs();
+  if (program) {
+    std::uint32_t entries = 0;
+    expect_ok(plugin.call<&yoke_program_api::code_entry_count>(code.get(), &entries), "counting entries");
+    describe_entry(plugin, code);
+  }
+  if (plugin.has<&yoke_stream_api::stream_debug_text>()) {
+    char text[64];
+    expect_ok(
+        plugin.call<&yoke_stream_api::stream_debug_text>(stream.get(), text, std::uint64_t{sizeof text}));
+  }
+  if (plugin.has<&yoke_memory_api::buffer_device_address>()) {
+    std::uint64_t address = 0;
+    (void)plugin.call<&yoke_memory_api::buffer_device_address>(buffer.get(), &address);
+  }
+  if (plugin.has<&yoke_fault_api::fault_clear>()) {
+    expect_ok(plugin.call<&yoke_fault_api::fault_clear>(device.get()), "disarming");
+  }
+  check(stream.state() == YOKE_STATE_PENDING || !is_closed, "a stream that cannot run is done");
+  check(!is_closed || held.is_closed(), "a call that must return at once waited until a stream could run");
 }
 
 // A stream makes progress while several others wait.
@@ -306,6 +367,10 @@ std::vector<Test> stream_held_tests() {
        {18, 26},
        queued_launches,
        2},
+      {"bounded-calls",
+       "calls that must return at once do so while a stream waits and a host callback runs",
+       {20},
+       bounded_calls},
       {"independent", "a stream finishes its work while six others wait for an event", {18}, independent, 2},
   };
 }

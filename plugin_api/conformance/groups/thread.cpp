@@ -2,6 +2,7 @@
 // plugin_api/conformance/groups/thread.cpp: concurrent calls that the thread tags of the ABI allow.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 
 #include "groups.h"
 #include "host_callback.h"
@@ -18,26 +19,39 @@ Bytes bytes_of(const std::vector<Element>& elements) {
   return {bytes.begin(), bytes.end()};
 }
 
+// Threads also destroy buffers that others created.
 void create_and_destroy(Kit& kit) {
   Device& device = kit.device();
   const std::uint64_t used = device.memory().used_bytes;
+  using Filled = std::pair<Buffer, Bytes>;
+  std::mutex mutex;
+  std::vector<Filled> shared;
+  for (unsigned i = 0; i < kThreads; ++i) {
+    shared.emplace_back(Buffer(device, 100), Bytes(100, std::byte{1}));
+    shared.back().first.write(0, shared.back().second);
+  }
   run_threads(kThreads, [&](unsigned thread) {
     Random random = kit.random(thread);
-    std::vector<std::pair<Buffer, Bytes>> alive;
+    std::vector<Filled> alive;
     for (int i = 0; i < 600; ++i) {
       if (!alive.empty() && (alive.size() > 50 || random.chance(3))) {
         std::swap(alive[random.below(alive.size())], alive.back());
+        if (random.chance(2)) {
+          const std::lock_guard lock(mutex);
+          std::swap(alive.back(), shared[random.below(kThreads)]);
+        }
         check(alive.back().first.contents() == alive.back().second,
               "the contents of a buffer changed while other buffers were created and destroyed");
         alive.pop_back();
       } else {
-        Bytes bytes = random.bytes(random.below(3000));
+        Bytes bytes = random.bytes(random.below(random.chance(20) ? 100'000 : 5000));
         Buffer buffer(device, bytes.size());
         buffer.write(0, bytes);
         alive.emplace_back(std::move(buffer), std::move(bytes));
       }
     }
   });
+  shared.clear();
   check_equal(kit.plugin().live_counts().buffers, 0U, "the number of live buffers after all threads ended");
   check_equal(device.memory().used_bytes, used, "used_bytes after all threads ended");
 }

@@ -59,6 +59,21 @@ TEST_F(SdkMemoryTest, OutOfMemoryReportsBytesRequestedUsedAndAvailable) {
   entered.close(device);
 }
 
+TEST_F(SdkMemoryTest, RefusedBufferIsNeverUsedMemory) {
+  Entered entered(entry());
+  yoke_device* const device = entered.open();
+  yoke_buffer* const first = entered.buffer(device, 60);
+  yoke_buffer* second = nullptr;
+
+  EXPECT_EQ(entered.try_buffer(device, std::uint64_t{1} << 60U, YOKE_MEMORY_DEVICE, &second),
+            YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+
+  EXPECT_EQ(memory_of(entered, device).used_bytes, 60U);
+  EXPECT_EQ(memory_of(entered, device).peak_bytes, 60U);
+  entered.backend->buffer_destroy(first);
+  entered.close(device);
+}
+
 TEST_F(SdkMemoryTest, LimitHoldsWhenThreadsCompete) {
   control_->memory_limit = 300;
   Entered entered(entry());

@@ -78,7 +78,8 @@ struct yoke_device {
   yoke::sdk::detail::Counters live{};
   yoke::sdk::detail::Faults faults;
   yoke::sdk::detail::Profile profile;
-  std::atomic<std::uint64_t> used_bytes{0};
+  std::atomic<std::uint64_t> reserved_bytes{0};  // of live buffers and of those that are being created
+  std::atomic<std::uint64_t> used_bytes{0};      // of live buffers
   std::atomic<std::uint64_t> peak_bytes{0};
 };
 
@@ -105,32 +106,41 @@ class Pin {
   Kind kind_;
 };
 
-// Counts the bytes of a buffer against the device's limit while the buffer lives.
+// Counts the bytes of a buffer against the device's limit while the buffer lives, and as used from commit() on: a buffer
+// that the device refuses is never used memory.
 class Reservation {
  public:
   Reservation(yoke_device& device, std::uint64_t byte_count) : device_(device), byte_count_(byte_count) {
     const std::uint64_t limit = device.object->memory_limit();
     const std::uint64_t most = limit != 0 ? limit : std::numeric_limits<std::int64_t>::max();
-    std::uint64_t used = device.used_bytes.load(std::memory_order_relaxed);
+    std::uint64_t reserved = device.reserved_bytes.load(std::memory_order_relaxed);
     do {
-      if (byte_count > most || used > most - byte_count) {
+      if (byte_count > most || reserved > most - byte_count) {
         throw Failure(YOKE_STATUS_OUT_OF_DEVICE_MEMORY,
                       "device " + std::to_string(device.ordinal) +
                           " is out of memory: " + std::to_string(byte_count) + " bytes requested, " +
-                          std::to_string(used) + " of " + std::to_string(most) + " in use");
+                          std::to_string(reserved) + " of " + std::to_string(most) + " in use");
       }
-    } while (!device.used_bytes.compare_exchange_weak(used, used + byte_count));
-    std::uint64_t peak = device.peak_bytes.load(std::memory_order_relaxed);
-    while (peak < used + byte_count && !device.peak_bytes.compare_exchange_weak(peak, used + byte_count)) {
+    } while (!device.reserved_bytes.compare_exchange_weak(reserved, reserved + byte_count));
+  }
+  ~Reservation() {
+    device_.used_bytes.fetch_sub(is_used_ ? byte_count_ : 0);
+    device_.reserved_bytes.fetch_sub(byte_count_);
+  }
+  void commit() {
+    is_used_ = true;
+    const std::uint64_t used = device_.used_bytes.fetch_add(byte_count_) + byte_count_;
+    std::uint64_t peak = device_.peak_bytes.load(std::memory_order_relaxed);
+    while (peak < used && !device_.peak_bytes.compare_exchange_weak(peak, used)) {
     }
   }
-  ~Reservation() { device_.used_bytes.fetch_sub(byte_count_); }
   Reservation(const Reservation&) = delete;
   Reservation& operator=(const Reservation&) = delete;
 
  private:
   yoke_device& device_;
   std::uint64_t byte_count_;
+  bool is_used_ = false;
 };
 
 // The base of every child handle.
@@ -161,6 +171,7 @@ struct yoke_buffer : yoke::sdk::detail::Child<yoke::sdk::Buffer> {
         byte_count(size),
         kind(memory_kind) {
     object = yoke::sdk::detail::made(device.object->create_buffer(size, kind), "create_buffer");
+    reservation.commit();
   }
   // Imported memory, which does not count against the limit.
   // `release` is called when the buffer is destroyed.

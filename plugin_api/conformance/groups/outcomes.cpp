@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugin_api/conformance/groups/outcomes.cpp: queues the work of a round, and derives what it must leave.
+#include "outcomes.h"
+
+#include <algorithm>
+
+#include "held.h"
+
+namespace yoke::conformance {
+namespace {
+
+void abort_stream(const Stream& stream) {
+  expect_supported(stream.device().plugin().call<&yoke_stream_api::stream_abort>(stream.get()),
+                   "aborting a stream");
+}
+
+}  // namespace
+
+Home::Home(Device& of) : device(of), program(SmallProgram::if_any(of)) {
+  if (program) {
+    code = compile(device, program->text());
+  }
+}
+
+Lane::Lane(Home& of) : home(&of), buffer(of.device, kBytes), expected(kBytes), known(kBytes, true) {
+  buffer.write(0, expected);
+  if (of.program) {
+    run.emplace(of.device, of.code);
+  }
+  clear_output();
+  renew();
+}
+
+void Lane::clear_output() {
+  if (run && !home->is_aborted) {
+    run->y.write(0, Bytes(run->y.byte_count()));
+    output = Output::kClear;
+  }
+}
+
+void Lane::renew() {
+  stream = std::make_unique<Stream>(home->device);
+  code = home->is_aborted ? YOKE_STATUS_ABORTED : YOKE_STATUS_OK;
+}
+
+Outcomes::Outcomes(Kit& kit, Random& random)
+    : kit_(kit),
+      plugin_(kit.plugin()),
+      random_(random),
+      has_faults_(plugin_.has<&yoke_fault_api::fault_arm>()),
+      has_aborts_(plugin_.has<&yoke_stream_api::stream_abort>()),
+      has_calls_(plugin_.has<&yoke_stream_api::stream_host_callback>()),
+      blocks_copies_(Held::blocks_copies(kit.device())) {
+  homes_.emplace_back(kit.device());
+  const std::uint32_t count = plugin_.device_count();
+  for (std::uint32_t i = 0; i < 3;
+       ++i) {  // another handle, another device if there is one, a handle to abort
+    const std::uint32_t ordinal = (kit.settings().device + i % 2 * (count > 1 ? 1 : 0)) % count;
+    devices_.emplace_back(
+        kit, kit.plugin(), ordinal,
+        ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
+    homes_.emplace_back(devices_.back());
+  }
+  for (const std::size_t home : {0U, 0U, 0U, 1U, 2U, 2U, 3U}) {
+    lanes_.push_back(std::make_unique<Lane>(homes_[home]));
+  }
+}
+
+void Outcomes::play(int pieces) {
+  begin_ = Clock::now();
+  {
+    const Held held(kit_.device());
+    for (const auto& lane : lanes_) {
+      held.hold(*lane->stream);
+    }
+    for (int i = 0; i < pieces; ++i) {
+      if (random_.chance(40)) {
+        pass_by();
+        held.hold(
+            others_.emplace_back(homes_[random_.below(3)].device));  // maybe in the memory of the last one
+        others_.back().record();
+      } else if (random_.chance(12)) {
+        run_threads(1, [&](unsigned) { queue_any(); });  // the thread ends before the work
+      } else {
+        queue_any();
+      }
+    }
+    if (held.is_closed()) {
+      check_pending();
+      check(held.is_closed(), "a call that queues work, or a query, waited until the streams could run");
+      abort_some();
+    }
+  }
+  settle();
+  check_waits();
+  check_times();
+  check_memory();
+  next_round();
+}
+
+void Outcomes::queue_any() {
+  using Kind = Piece::Kind;
+  constexpr Kind kKinds[] = {Kind::kSend, Kind::kSend,    Kind::kSend,   Kind::kPull,
+                             Kind::kPull, Kind::kReceive, Kind::kRecord, Kind::kRecord,
+                             Kind::kWait, Kind::kCall,    Kind::kLaunch};
+  queue(kKinds[random_.below(std::size(kKinds))], some_lane());
+}
+
+void Outcomes::queue(Piece::Kind kind, Lane& lane) {
+  Piece& piece = pieces_.emplace_back();
+  piece.kind = kind;
+  piece.lane = &lane;
+  switch (kind) {
+    case Piece::Kind::kSend:
+      return send(piece);
+    case Piece::Kind::kPull:
+      return pull(piece);
+    case Piece::Kind::kReceive:
+      piece.bytes.assign(1 + random_.below(5000), kUnread);
+      piece.offset = random_.below(Lane::kBytes - piece.bytes.size());
+      return lane.stream->read(lane.buffer, piece.offset, piece.bytes);
+    case Piece::Kind::kRecord:
+      return record(piece);
+    case Piece::Kind::kWait:  // seldom for an event of an earlier round, whose error would soon be everywhere
+      return points_.empty() || random_.chance(2)
+                 ? record(piece)
+                 : wait(piece, points_[points_.size() - 1 -
+                                       random_.below(std::min<std::size_t>(points_.size(), 12))]);
+    case Piece::Kind::kCall:
+      if (!has_calls_) {
+        return record(piece);
+      }
+      piece.call = std::make_unique<HostCallback>(*lane.stream);
+      return;
+    case Piece::Kind::kLaunch:
+      if (!lane.run) {
+        return record(piece);
+      }
+      piece.fails = arm(lane, YOKE_FAULT_LAUNCH);
+      expect_ok(plugin_.routine_launch(lane.stream->get(), lane.run->routine.get(), {}), "queueing a launch");
+      lane.now = piece.fails ? kFault : lane.now;
+      return;
+  }
+}
+
+// A from_host or a fill, after what the lane has written in this round.
+void Outcomes::send(Piece& piece) {
+  Lane& lane = *piece.lane;
+  const std::uint64_t room = Lane::kBytes - lane.at;
+  piece.kind = Piece::Kind::kSend;
+  piece.offset = lane.at;
+  piece.bytes = random_.bytes(std::min(room / 8, 1 + random_.below(random_.chance(20) ? 2500 : 300)) * 8);
+  lane.at += piece.bytes.size();
+  const std::uint64_t pattern = random_.next();
+  piece.is_filled = plugin_.has<&yoke_backend_api::fill>() && random_.chance(4);
+  for (std::size_t i = 0; piece.is_filled && i < piece.bytes.size(); ++i) {
+    piece.bytes[i] = static_cast<std::byte>(pattern >> (i % 8 * 8));
+  }
+  piece.fails = !piece.bytes.empty() && arm(lane, YOKE_FAULT_COPY);
+  if (piece.is_filled) {
+    expect_ok(
+        plugin_.fill(lane.stream->get(), lane.buffer.get(), piece.offset, piece.bytes.size(), &pattern, 8),
+        "queueing a fill");
+  } else {
+    Bytes source = piece.bytes;
+    std::int32_t state = YOKE_SOURCE_UNTIL_EVENT;
+    static std::byte nothing{};
+    expect_ok(plugin_.from_host(lane.stream->get(), lane.buffer.get(), piece.offset,
+                                source.empty() ? &nothing : source.data(), source.size(), &state),
+              "queueing a from_host");
+    if (state == YOKE_SOURCE_COPIED) {
+      std::fill(source.begin(), source.end(), std::byte{0xdd});
+    } else {
+      std::vector<Bytes> kept;
+      kept.push_back(std::move(source));  // its bytes stay in place
+      lane.stream->keep(std::move(kept));
+    }
+  }
+  lane.now = piece.fails ? kFault : lane.now;
+}
+
+// A copy of what another lane has written in this round, after an event of that lane.
+void Outcomes::pull(Piece& piece) {
+  Lane& lane = *piece.lane;
+  Lane& source = some_lane();
+  if (&source == &lane || source.at == 0 || !plugin_.has<&yoke_backend_api::device_to_device>() ||
+      lane.home->is_aborted || source.home->is_aborted) {
+    return send(piece);
+  }
+  const std::uint64_t byte_count =
+      std::min(source.at, std::min(Lane::kBytes - lane.at, 1 + random_.below(3000)));
+  piece.source = &source;
+  piece.from = random_.below(source.at - byte_count + 1);
+  piece.offset = lane.at;
+  piece.bytes.resize(byte_count);
+  lane.at += byte_count;
+  {
+    Event event = source.stream->record();
+    lane.stream->wait_for(event);  // and the event is destroyed
+  }
+  lane.stream->copy(lane.buffer, piece.offset, source.buffer, piece.from, byte_count);
+  lane.now = lane.now == YOKE_STATUS_OK ? source.now : lane.now;
+}
+
+void Outcomes::wait(Piece& piece, const std::shared_ptr<Point>& point) {
+  piece.kind = Piece::Kind::kWait;
+  piece.point = point;
+  piece.lane->stream->wait_for(point->event);
+  piece.lane->now = piece.lane->now == YOKE_STATUS_OK ? point->code : piece.lane->now;
+}
+
+void Outcomes::record(Piece& piece) {
+  piece.kind = Piece::Kind::kRecord;
+  piece.point = std::make_shared<Point>(Point{piece.lane->stream->record(), piece.lane->now});
+  points_.push_back(piece.point);
+}
+
+// Whether the next call of this kind on the lane fails.
+bool Outcomes::arm(const Lane& lane, std::int32_t kind) {
+  if (!has_faults_ || lane.now != YOKE_STATUS_OK || !random_.chance(60)) {
+    return false;
+  }
+  try {
+    arm_fault(plugin_, lane.home->device.get(), kind, 1);
+  } catch (const Unsupported&) {
+    has_faults_ = false;
+  }
+  return has_faults_;
+}
+
+// A stream that is not held back works or fails, and is destroyed. Held streams wait for its event afterwards.
+void Outcomes::pass_by() {
+  Home& home = homes_[random_.below(3)];
+  const Buffer buffer(home.device, 64);
+  Stream stream(home.device);
+  const bool is_aborted = has_aborts_ && random_.chance(4);
+  if (!blocks_copies_) {
+    stream.write(buffer, 0, Bytes(64));
+  }
+  if (is_aborted) {
+    abort_stream(stream);
+  }
+  auto point =
+      std::make_shared<Point>(Point{stream.record(), is_aborted ? YOKE_STATUS_ABORTED : YOKE_STATUS_OK});
+  Lane& lane = some_lane();
+  Piece& piece = pieces_.emplace_back();
+  piece.lane = &lane;
+  wait(piece, point);
+  points_.push_back(point);
+  point->check_outcome(random_.chance(2), " of a stream while others wait for an event");
+}
+
+void Outcomes::check_pending() const {
+  for (const Piece& piece : pieces_) {
+    if (piece.lane->code != YOKE_STATUS_OK) {
+      continue;  // its work may be skipped at once
+    }
+    if (piece.kind == Piece::Kind::kRecord) {
+      check_equal(piece.point->event.state(), YOKE_STATE_PENDING,
+                  "the state of an event on a stream that cannot run");
+    }
+    check(piece.call == nullptr || piece.call->calls() == 0,
+          "a host callback was called on a stream that cannot run");
+  }
+  for (const auto& lane : lanes_) {
+    if (lane->code == YOKE_STATUS_OK) {
+      check_equal(lane->stream->state(), YOKE_STATE_PENDING, "the state of a stream that cannot run");
+    }
+  }
+}
+
+void Outcomes::abort_some() {
+  for (int i = 0; has_aborts_ && i < 2; ++i) {
+    Lane& lane = some_lane();
+    if (lane.now == YOKE_STATUS_OK && random_.chance(3)) {
+      abort_stream(*lane.stream);
+      lane.is_aborted = true;
+      check(lane.stream->state() != YOKE_STATE_DONE,
+            "stream_query reports that a stream is done after it was aborted");
+    }
+  }
+}
+
+void Outcomes::next_round() {
+  pieces_.clear();
+  others_.clear();
+  for (const auto& lane : lanes_) {
+    lane->code = lane->now;
+    lane->at = 0;
+    lane->is_aborted = false;
+    lane->clear_output();
+    if (has_aborts_ && random_.chance(12)) {  // without work
+      abort_stream(*lane->stream);
+      lane->code = lane->code == YOKE_STATUS_OK ? YOKE_STATUS_ABORTED : lane->code;
+    }
+    if (random_.chance(lane->code == YOKE_STATUS_OK ? 8 : 2)) {
+      lane->renew();
+    }
+    lane->now = lane->code;
+  }
+  while (points_.size() > 60) {
+    points_.erase(points_.begin() + static_cast<std::ptrdiff_t>(random_.below(points_.size())));
+  }
+}
+
+void Outcomes::abort_last_home() {
+  if (!plugin_.has<&yoke_stream_api::device_abort>()) {
+    return;
+  }
+  Home& home = homes_.back();
+  expect_supported(plugin_.call<&yoke_stream_api::device_abort>(home.device.get()), "aborting a device");
+  home.is_aborted = true;
+  for (const auto& lane : lanes_) {
+    if (lane->home == &home && lane->code == YOKE_STATUS_OK) {
+      lane->code = lane->now = YOKE_STATUS_ABORTED;
+    }
+  }
+}
+
+}  // namespace yoke::conformance
