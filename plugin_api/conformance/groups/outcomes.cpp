@@ -66,7 +66,14 @@ Outcomes::Outcomes(Kit& kit, Random& random)
   }
 }
 
-void Outcomes::play(int pieces) {
+void Outcomes::play(int pieces, bool is_calm) {
+  is_calm_ = is_calm;
+  for (const auto& lane : lanes_) {
+    if (is_calm && lane->code != YOKE_STATUS_OK) {
+      lane->renew();
+      lane->now = lane->code;
+    }
+  }
   begin_ = Clock::now();
   {
     const Held held(kit_.device());
@@ -121,11 +128,10 @@ void Outcomes::queue(Piece::Kind kind, Lane& lane) {
       return lane.stream->read(lane.buffer, piece.offset, piece.bytes);
     case Piece::Kind::kRecord:
       return record(piece);
-    case Piece::Kind::kWait:  // seldom for an event of an earlier round, whose error would soon be everywhere
-      return points_.empty() || random_.chance(2)
-                 ? record(piece)
-                 : wait(piece, points_[points_.size() - 1 -
-                                       random_.below(std::min<std::size_t>(points_.size(), 12))]);
+    case Piece::Kind::kWait: {
+      const std::shared_ptr<Point> point = some_point();
+      return point == nullptr ? record(piece) : wait(piece, point);
+    }
     case Piece::Kind::kCall:
       if (!has_calls_) {
         return record(piece);
@@ -143,14 +149,32 @@ void Outcomes::queue(Piece::Kind kind, Lane& lane) {
   }
 }
 
-// A from_host or a fill, after what the lane has written in this round.
+// An event of this round, or of an earlier one, mostly without an error, which would soon be everywhere.
+std::shared_ptr<Point> Outcomes::some_point() {
+  if (points_.empty()) {
+    return nullptr;
+  }
+  const auto& point = points_[points_.size() - 1 - random_.below(std::min<std::size_t>(points_.size(), 12))];
+  return point->code == YOKE_STATUS_OK || (!is_calm_ && random_.chance(3)) ? point : nullptr;
+}
+
+// A from_host or a fill, after what the lane has written in this round, or over what no other lane reads.
 void Outcomes::send(Piece& piece) {
   Lane& lane = *piece.lane;
-  const std::uint64_t room = Lane::kBytes - lane.at;
   piece.kind = Piece::Kind::kSend;
   piece.offset = lane.at;
-  piece.bytes = random_.bytes(std::min(room / 8, 1 + random_.below(random_.chance(20) ? 2500 : 300)) * 8);
-  lane.at += piece.bytes.size();
+  if (lane.at > lane.frozen && random_.chance(2)) {
+    piece.offset = lane.last >= lane.frozen && random_.chance(2)
+                       ? lane.last
+                       : lane.frozen + random_.below(lane.at - lane.frozen);
+  }
+  const std::uint64_t words = random_.chance(4) ? 8
+                                                : 1 + random_.below(is_calm_             ? 30
+                                                                    : random_.chance(20) ? 2500
+                                                                                         : 300);
+  piece.bytes = random_.bytes(std::min((Lane::kBytes - piece.offset) / 8, words) * 8);
+  lane.at = std::max(lane.at, piece.offset + piece.bytes.size());
+  lane.last = piece.offset;
   const std::uint64_t pattern = random_.next();
   piece.is_filled = plugin_.has<&yoke_backend_api::fill>() && random_.chance(4);
   for (std::size_t i = 0; piece.is_filled && i < piece.bytes.size(); ++i) {
@@ -158,42 +182,52 @@ void Outcomes::send(Piece& piece) {
   }
   piece.fails = !piece.bytes.empty() && arm(lane, YOKE_FAULT_COPY);
   if (piece.is_filled) {
-    expect_ok(
-        plugin_.fill(lane.stream->get(), lane.buffer.get(), piece.offset, piece.bytes.size(), &pattern, 8),
-        "queueing a fill");
+    expect_ok(plugin_.fill(lane.stream->get(), lane.buffer.get(), piece.offset, piece.bytes.size(), &pattern,
+                           sizeof pattern),
+              "queueing a fill");
   } else {
-    Bytes source = piece.bytes;
-    std::int32_t state = YOKE_SOURCE_UNTIL_EVENT;
-    static std::byte nothing{};
-    expect_ok(plugin_.from_host(lane.stream->get(), lane.buffer.get(), piece.offset,
-                                source.empty() ? &nothing : source.data(), source.size(), &state),
-              "queueing a from_host");
-    if (state == YOKE_SOURCE_COPIED) {
-      std::fill(source.begin(), source.end(), std::byte{0xdd});
-    } else {
-      std::vector<Bytes> kept;
-      kept.push_back(std::move(source));  // its bytes stay in place
-      lane.stream->keep(std::move(kept));
-    }
+    queue_source(piece);
   }
   lane.now = piece.fails ? kFault : lane.now;
 }
 
-// A copy of what another lane has written in this round, after an event of that lane.
+// Overwrites the source, and uses its memory again, as early as the ABI allows.
+void Outcomes::queue_source(const Piece& piece) {
+  const Lane& lane = *piece.lane;
+  constexpr std::size_t kMost = 20'000;
+  if (scratch_.empty()) {
+    scratch_.emplace_back(kMost);
+  }
+  Bytes& source = scratch_.back();
+  std::copy(piece.bytes.begin(), piece.bytes.end(), source.begin());
+  std::int32_t state = YOKE_SOURCE_UNTIL_EVENT;
+  expect_ok(plugin_.from_host(lane.stream->get(), lane.buffer.get(), piece.offset, source.data(),
+                              piece.bytes.size(), &state),
+            "queueing a from_host");
+  if (state == YOKE_SOURCE_COPIED) {
+    std::fill_n(source.begin(), piece.bytes.size(), std::byte{0xdd});
+  } else {
+    scratch_.emplace_back(kMost);
+  }
+}
+
+// A copy of what a lane, maybe the same one, has written in this round, after an event of that lane.
 void Outcomes::pull(Piece& piece) {
   Lane& lane = *piece.lane;
   Lane& source = some_lane();
-  if (&source == &lane || source.at == 0 || !plugin_.has<&yoke_backend_api::device_to_device>() ||
-      lane.home->is_aborted || source.home->is_aborted) {
+  if (source.at == 0 || !plugin_.has<&yoke_backend_api::device_to_device>() || lane.home->is_aborted ||
+      source.home->is_aborted) {
     return send(piece);
   }
   const std::uint64_t byte_count =
-      std::min(source.at, std::min(Lane::kBytes - lane.at, 1 + random_.below(3000)));
+      std::min(source.at, std::min(Lane::kBytes - lane.at, 1 + random_.below(is_calm_ ? 200 : 3000)));
+  source.frozen = source.at;
   piece.source = &source;
   piece.from = random_.below(source.at - byte_count + 1);
   piece.offset = lane.at;
   piece.bytes.resize(byte_count);
   lane.at += byte_count;
+  lane.last = piece.offset;
   {
     Event event = source.stream->record();
     lane.stream->wait_for(event);  // and the event is destroyed
@@ -217,7 +251,7 @@ void Outcomes::record(Piece& piece) {
 
 // Whether the next call of this kind on the lane fails.
 bool Outcomes::arm(const Lane& lane, std::int32_t kind) {
-  if (!has_faults_ || lane.now != YOKE_STATUS_OK || !random_.chance(60)) {
+  if (!has_faults_ || is_calm_ || lane.now != YOKE_STATUS_OK || !random_.chance(60)) {
     return false;
   }
   try {
@@ -233,7 +267,7 @@ void Outcomes::pass_by() {
   Home& home = homes_[random_.below(3)];
   const Buffer buffer(home.device, 64);
   Stream stream(home.device);
-  const bool is_aborted = has_aborts_ && random_.chance(4);
+  const bool is_aborted = has_aborts_ && !is_calm_ && random_.chance(4);
   if (!blocks_copies_) {
     stream.write(buffer, 0, Bytes(64));
   }
@@ -250,7 +284,7 @@ void Outcomes::pass_by() {
   point->check_outcome(random_.chance(2), " of a stream while others wait for an event");
 }
 
-void Outcomes::check_pending() const {
+void Outcomes::check_pending() {
   for (const Piece& piece : pieces_) {
     if (piece.lane->code != YOKE_STATUS_OK) {
       continue;  // its work may be skipped at once
@@ -265,12 +299,14 @@ void Outcomes::check_pending() const {
   for (const auto& lane : lanes_) {
     if (lane->code == YOKE_STATUS_OK) {
       check_equal(lane->stream->state(), YOKE_STATE_PENDING, "the state of a stream that cannot run");
+      expect_code(lane->stream->wait(random_.below(kMillisecond / 10)), YOKE_STATUS_DEADLINE_EXCEEDED,
+                  "waiting for a stream that cannot run");
     }
   }
 }
 
 void Outcomes::abort_some() {
-  for (int i = 0; has_aborts_ && i < 2; ++i) {
+  for (int i = 0; has_aborts_ && !is_calm_ && i < 2; ++i) {
     Lane& lane = some_lane();
     if (lane.now == YOKE_STATUS_OK && random_.chance(3)) {
       abort_stream(*lane.stream);
@@ -284,9 +320,10 @@ void Outcomes::abort_some() {
 void Outcomes::next_round() {
   pieces_.clear();
   others_.clear();
+  scratch_.clear();
   for (const auto& lane : lanes_) {
     lane->code = lane->now;
-    lane->at = 0;
+    lane->at = lane->frozen = lane->last = 0;
     lane->is_aborted = false;
     lane->clear_output();
     if (has_aborts_ && random_.chance(12)) {  // without work

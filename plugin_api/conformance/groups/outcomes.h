@@ -47,6 +47,8 @@ struct Lane {
   std::vector<bool> known;  // whether a byte is defined
   std::optional<SmallRun> run;
   enum class Output { kClear, kWritten, kUnknown } output = Output::kClear;  // of the program
+  std::uint64_t frozen = 0;            // the end of what other lanes may read
+  std::uint64_t last = 0;              // the begin of the last send
   std::uint64_t at = 0;                // the end of what this round has written
   std::int32_t code = YOKE_STATUS_OK;  // the error of the stream before this round
   std::int32_t now = YOKE_STATUS_OK;   // its error after the work queued so far, without aborts
@@ -76,19 +78,21 @@ struct Piece {
 class Outcomes {
  public:
   Outcomes(Kit& kit, Random& random);
-  void play(int pieces);  // one round
+  // One round. With `is_calm`, nothing fails.
+  void play(int pieces, bool is_calm = false);
   void abort_last_home();
 
  private:
   void queue_any();
   void queue(Piece::Kind kind, Lane& lane);
   void send(Piece& piece);
+  void queue_source(const Piece& piece);
   void pull(Piece& piece);
   void wait(Piece& piece, const std::shared_ptr<Point>& point);
   void record(Piece& piece);
   bool arm(const Lane& lane, std::int32_t kind);
   void pass_by();
-  void check_pending() const;
+  void check_pending();
   void abort_some();
   void settle();
   static void settle_memory(Piece& piece);
@@ -96,12 +100,14 @@ class Outcomes {
   void check_times() const;
   void check_memory() const;
   void next_round();
+  std::shared_ptr<Point> some_point();
   Lane& some_lane() { return *lanes_[random_.below(lanes_.size())]; }
 
   Kit& kit_;
   const Plugin& plugin_;
   Random& random_;
   Clock::time_point begin_;  // of this round
+  bool is_calm_ = false;
   bool has_faults_;
   bool has_aborts_;
   bool has_calls_;
@@ -110,6 +116,7 @@ class Outcomes {
   std::deque<Home> homes_;
   std::vector<std::shared_ptr<Point>> points_;  // of all rounds
   std::deque<Piece> pieces_;                    // of this round
+  std::deque<Bytes> scratch_;                   // sources; the last one is used again when its copy is staged
   std::deque<Stream> others_;                   // of this round
   std::vector<std::unique_ptr<Lane>> lanes_;    // after everything that their work uses
 };

@@ -106,24 +106,28 @@ void Outcomes::check_waits() {
   }
 }
 
-// No two events are further apart than this round is long.
+// The times from the events of a stream to its last event fall, and none is longer than this round.
 void Outcomes::check_times() const {
+  constexpr std::uint64_t kExactness = 10'000;  // ns
   if (!plugin_.has<&yoke_stream_api::event_elapsed>()) {
     return;
   }
-  const std::uint64_t most = ns_since(begin_);
-  std::map<const Lane*, const Event*> starts;
-  for (const Piece& piece : pieces_) {
-    if (piece.kind != Piece::Kind::kRecord || piece.code != YOKE_STATUS_OK) {
-      continue;
-    }
-    const Event*& start = starts.emplace(piece.lane, &piece.point->event).first->second;
-    std::uint64_t ns = 0;
-    if (piece.point->event.elapsed_since(*start, ns).ok()) {  // otherwise one of them has no time
-      check(ns <= most + most / 20 + kMillisecond, "event_elapsed returned ", ns,
-            " ns for events of one stream that were recorded within ", most, " ns");
-    } else {
-      start = &piece.point->event;
+  const std::uint64_t most = ns_since(begin_) * 21 / 20 + kMillisecond;
+  for (const auto& lane : lanes_) {
+    const Event* last = nullptr;
+    std::uint64_t later = 0;
+    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
+      std::uint64_t ns = 0;
+      if (piece->lane != lane.get() || piece->kind != Piece::Kind::kRecord || piece->code != YOKE_STATUS_OK ||
+          !piece->point->event.elapsed_since(piece->point->event, ns).ok()) {
+        continue;  // without a time
+      }
+      last = last == nullptr ? &piece->point->event : last;
+      ns = last->ns_since(piece->point->event);
+      check(ns <= most && ns + kExactness >= later, "event_elapsed returned ", ns,
+            " ns from an event of a stream to a later one; the time is ", later,
+            " ns from another event between them, and that of all work less than ", most, " ns");
+      later = ns;
     }
   }
 }

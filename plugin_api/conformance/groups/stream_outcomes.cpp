@@ -12,13 +12,14 @@ void outcomes(Kit& kit) {
   Random random = kit.random();
   kit.device();
   Outcomes all(kit, random);
-  const int rounds = 60 * kit.effort();
+  const int rounds = 80 * kit.effort();
   for (int round = 0; round < rounds; ++round) {
     kit.progress(text("round ", round, " of ", rounds));
     if (round == rounds - 5) {
       all.abort_last_home();
     }
-    all.play(round == rounds / 2 ? 1500 : 5 + static_cast<int>(random.below(60)));
+    const bool is_long = round == rounds / 2;
+    all.play(is_long ? 4000 : 5 + static_cast<int>(random.below(60)), is_long);
   }
   kit.note(text(rounds, " rounds of work on 7 streams"));
 }
