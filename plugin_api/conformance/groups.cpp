@@ -58,6 +58,7 @@ constexpr Group kGroups[] = {
     {"routine", routine_refusal_tests},
     {"routine", routine_input_tests},
     {"routine", recycling_tests},
+    {"routine", routine_graph_tests},
     {"fault", fault_tests},
     {"fault", fault_runtime_tests},
     {"profile", profile_tests},

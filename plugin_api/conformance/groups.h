@@ -62,6 +62,7 @@ std::vector<Test> thread_tests();
 std::vector<Test> kernels_on_streams_tests();
 std::vector<Test> kernels_on_threads_tests();
 std::vector<Test> recycling_tests();
+std::vector<Test> routine_graph_tests();
 std::vector<Test> lifetime_tests();
 std::vector<Test> growth_tests();
 std::vector<Test> train_tests();

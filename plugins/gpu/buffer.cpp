@@ -106,8 +106,13 @@ void Buffer::copy_from(sdk::Stream* stream, std::uint64_t offset, sdk::Buffer& s
   const Address to_address = address_ + offset;
   const Address from_address = from.address_ + source_offset;
   run(stream, *context_, [&](Context& context, void* queue) {
-    // Registered host memory has one address for all devices.
-    if (from.context_ == context_ || host_address_ != nullptr || from.host_address_ != nullptr) {
+    // Registered host memory has one address for all devices. The memory on the other side may be of a device that the
+    // stream's device cannot access.
+    const bool is_to_host = host_address_ != nullptr;
+    const bool is_from_host = from.host_address_ != nullptr;
+    if (from.context_ == context_ || (is_to_host && is_from_host) ||
+        (is_to_host && context.can_access(*from.context_)) ||
+        (is_from_host && context.can_access(*context_))) {
       context.call(context.driver().copy_on_device, to_address, from_address, byte_count, queue);
     } else {
       context.check("copying between devices",

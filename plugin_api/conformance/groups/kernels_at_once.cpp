@@ -242,7 +242,7 @@ class Chains {
   explicit Chains(Kit& kit) : plugin_(kit.plugin()) {
     plugin_.table<yoke_stream_api>();
     plugin_.need<&yoke_backend_api::device_to_device>();
-    const std::uint32_t count = plugin_.device_count();
+    const std::uint32_t count = plugin_.some_devices();
     for (std::uint32_t i = 0; i < std::clamp(count, 2U, 3U); ++i) {  // a second handle if there is one device
       const std::uint32_t ordinal = (kit.settings().device + i) % count;
       devices_.emplace_back(

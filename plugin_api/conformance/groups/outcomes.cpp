@@ -67,7 +67,9 @@ Outcomes::Outcomes(Kit& kit, Random& random)
 }
 
 void Outcomes::play(int pieces, bool is_calm) {
-  is_calm_ = is_calm;
+  is_long_ = pieces > 1000;
+  may_fault_ = !is_calm && random_.chance(2);
+  may_abort_ = !is_calm && !may_fault_;  // never both: a backend may know of a fault before the work runs
   for (const auto& lane : lanes_) {
     if (is_calm && lane->code != YOKE_STATUS_OK) {
       lane->renew();
@@ -155,7 +157,7 @@ std::shared_ptr<Point> Outcomes::some_point() {
     return nullptr;
   }
   const auto& point = points_[points_.size() - 1 - random_.below(std::min<std::size_t>(points_.size(), 12))];
-  return point->code == YOKE_STATUS_OK || (!is_calm_ && random_.chance(3)) ? point : nullptr;
+  return point->code == YOKE_STATUS_OK || ((may_fault_ || may_abort_) && random_.chance(3)) ? point : nullptr;
 }
 
 // A from_host or a fill, after what the lane has written in this round, or over what no other lane reads.
@@ -169,7 +171,7 @@ void Outcomes::send(Piece& piece) {
                        : lane.frozen + random_.below(lane.at - lane.frozen);
   }
   const std::uint64_t words = random_.chance(4) ? 8
-                                                : 1 + random_.below(is_calm_             ? 30
+                                                : 1 + random_.below(is_long_             ? 30
                                                                     : random_.chance(20) ? 2500
                                                                                          : 300);
   piece.bytes = random_.bytes(std::min((Lane::kBytes - piece.offset) / 8, words) * 8);
@@ -220,7 +222,7 @@ void Outcomes::pull(Piece& piece) {
     return send(piece);
   }
   const std::uint64_t byte_count =
-      std::min(source.at, std::min(Lane::kBytes - lane.at, 1 + random_.below(is_calm_ ? 200 : 3000)));
+      std::min(source.at, std::min(Lane::kBytes - lane.at, 1 + random_.below(is_long_ ? 200 : 3000)));
   source.frozen = source.at;
   piece.source = &source;
   piece.from = random_.below(source.at - byte_count + 1);
@@ -251,7 +253,7 @@ void Outcomes::record(Piece& piece) {
 
 // Whether the next call of this kind on the lane fails.
 bool Outcomes::arm(const Lane& lane, std::int32_t kind) {
-  if (!has_faults_ || is_calm_ || lane.now != YOKE_STATUS_OK || !random_.chance(60)) {
+  if (!has_faults_ || !may_fault_ || lane.now != YOKE_STATUS_OK || !random_.chance(40)) {
     return false;
   }
   try {
@@ -267,7 +269,7 @@ void Outcomes::pass_by() {
   Home& home = homes_[random_.below(3)];
   const Buffer buffer(home.device, 64);
   Stream stream(home.device);
-  const bool is_aborted = has_aborts_ && !is_calm_ && random_.chance(4);
+  const bool is_aborted = has_aborts_ && may_abort_ && random_.chance(4);
   if (!blocks_copies_) {
     stream.write(buffer, 0, Bytes(64));
   }
@@ -306,7 +308,7 @@ void Outcomes::check_pending() {
 }
 
 void Outcomes::abort_some() {
-  for (int i = 0; has_aborts_ && !is_calm_ && i < 2; ++i) {
+  for (int i = 0; has_aborts_ && may_abort_ && i < 2; ++i) {
     Lane& lane = some_lane();
     if (lane.now == YOKE_STATUS_OK && random_.chance(3)) {
       abort_stream(*lane.stream);

@@ -107,7 +107,9 @@ class Outcomes {
   const Plugin& plugin_;
   Random& random_;
   Clock::time_point begin_;  // of this round
-  bool is_calm_ = false;
+  bool is_long_ = false;     // so that pieces must be small
+  bool may_fault_ = false;
+  bool may_abort_ = false;
   bool has_faults_;
   bool has_aborts_;
   bool has_calls_;

@@ -5,76 +5,20 @@
 #include <iterator>
 #include <list>
 #include <memory>
-#include <string_view>
 
 #include "groups.h"
-#include "program/run/launch.h"
 #include "small_program.h"
+#include "square_forms.h"
 
 namespace yoke::conformance {
 namespace {
-
-// Programs of one input x and one output y of 16 * 16 floats, so that every buffer fits every argument. Values stay in
-// -99..99, so that all results are exact.
-constexpr std::uint64_t kSide = 16;
-constexpr std::uint64_t kCount = kSide * kSide;
-struct SquareForm {
-  std::string_view body;
-  std::size_t statements;
-};
-constexpr SquareForm kSquareForms[] = {
-    {"y[i, j] = max(min(x[i, j] * 2 + 1, 99), -99)\n", 1},
-    {"y[i, j] = max(min(x[j, i] - x[i, 0], 99), -99)\n", 1},
-    {"y[i, j] = sum[k] x[i, k] * x[k, j]\n  y[i, j] = max(min(y[i, j], 99), -99)\n", 2},
-    {"temp t : f32[16]\n  t[i] = max[j] x[i, j]\n  y[i, j] = max(min(x[i, j] - t[j], 99), -99)\n", 2}};
-
-std::vector<float> result(std::size_t form, const std::vector<float>& x) {
-  std::vector<float> y(kCount);
-  const auto at = [&](std::uint64_t i, std::uint64_t j) { return x[i * kSide + j]; };
-  for (std::uint64_t i = 0; i < kSide; ++i) {
-    for (std::uint64_t j = 0; j < kSide; ++j) {
-      float value = 0;
-      if (form == 0) {
-        value = at(i, j) * 2 + 1;
-      } else if (form == 1) {
-        value = at(j, i) - at(i, 0);
-      } else {
-        float most = at(j, 0);
-        for (std::uint64_t k = 0; k < kSide; ++k) {
-          value += form == 2 ? at(i, k) * at(k, j) : 0;
-          most = std::max(most, at(j, k));
-        }
-        value = form == 2 ? value : at(i, j) - most;
-      }
-      y[i * kSide + j] = std::clamp(value, -99.0F, 99.0F);
-    }
-  }
-  return y;
-}
 
 // Routines of a few codes that share buffers and read each other's results. New routines replace them, often with
 // buffers at the addresses of destroyed ones.
 class Recycled {
  public:
   Recycled(Device& device, Random& random)
-      : device_(device), random_(random), stream_(stream_if_any(device)) {
-    device.plugin().table<yoke_program_api>();
-    std::string reason;
-    for (std::size_t form = 0; form < std::size(kSquareForms); ++form) {
-      const std::string bytes = text("yoke.program 1\nprogram form", form,
-                                     "() {\n  arg x : f32[16, 16] in\n  arg y : f32[16, 16] out\n  ",
-                                     kSquareForms[form].body, "}\n");
-      try {
-        require_supported(device, bytes, kSquareForms[form].statements);
-        codes_.push_back({form, compile(device, bytes)});
-      } catch (const Unsupported& missing) {
-        reason = missing.what();
-      }
-    }
-    if (codes_.empty()) {
-      unsupported(reason);
-    }
-  }
+      : device_(device), random_(random), stream_(stream_if_any(device)), codes_(device) {}
 
   void step() {
     const std::uint64_t draw = random_.below(8);
@@ -105,13 +49,10 @@ class Recycled {
   }
 
  private:
-  struct Known {
-    std::size_t form;
-    Code code;
-  };
   struct Memory {
     Buffer buffer;
     std::uint64_t offset = 0;
+    std::uint64_t byte_count = 0;  // of the binding; the buffer may be larger still
     std::vector<float> values;
   };
   struct Run {
@@ -136,22 +77,25 @@ class Recycled {
   std::shared_ptr<Memory> created() {
     auto made = std::make_shared<Memory>();
     made->offset = YOKE_BUFFER_ALIGNMENT * random_.below(2);
-    made->buffer = Buffer(device_, kCount * sizeof(float) + made->offset);
+    made->byte_count = kSquareCount * sizeof(float) + random_.below(3) * 4;
+    made->buffer = Buffer(device_, made->byte_count + made->offset + random_.below(2) * 100);
     renew(*made);
     return made;
   }
   Run linked(const std::shared_ptr<Memory>& x, const std::shared_ptr<Memory>& y) {
-    Run run{x, y, {}, random_.below(codes_.size()), {}};
-    const Code& code = codes_[run.known].code;
-    run.workspace = workspace_for(device_, code);
-    const yoke_binding bindings[] = {{x->buffer.get(), x->offset, kCount * sizeof(float), 0},
-                                     {y->buffer.get(), y->offset, kCount * sizeof(float), 0}};
+    Run run{x, y, {}, random_.below(codes_.all.size()), {}};
+    const Code& code = codes_.all[run.known].code;
+    const std::uint64_t needed = describe_entry(device_.plugin(), code).workspace_byte_count;
+    const std::uint64_t offset = YOKE_BUFFER_ALIGNMENT * random_.below(3);
+    run.workspace = Buffer(device_, offset + needed + random_.below(2) * 100);
+    const yoke_binding bindings[] = {{x->buffer.get(), x->offset, x->byte_count, 0},
+                                     {y->buffer.get(), y->offset, y->byte_count, 0}};
     run.routine = link(device_.plugin(), code, 0, bindings,
-                       run.workspace.get() == nullptr ? yoke_binding{} : binding(run.workspace));
+                       needed == 0 ? yoke_binding{} : binding(run.workspace, offset));
     return run;
   }
   void renew(Memory& memory) {
-    memory.values.resize(kCount);
+    memory.values.resize(kSquareCount);
     for (float& value : memory.values) {
       value = static_cast<float>(random_.between(-9, 9));
     }
@@ -163,24 +107,24 @@ class Recycled {
     for (const Run& run : live_) {
       expect_ok(device_.plugin().routine_launch(on_stream ? stream_->get() : nullptr, run.routine.get(), {}),
                 "launching a routine");
-      run.y->values = result(codes_[run.known].form, run.x->values);
+      run.y->values = square_result(codes_.all[run.known].form, run.x->values);
     }
     if (on_stream) {
       stream_->synchronize();
     }
     for (const Run& run : live_) {
-      std::vector<float> y(kCount);
+      std::vector<float> y(kSquareCount);
       run.y->buffer.read(run.y->offset, std::as_writable_bytes(std::span(y)));
       check(y == run.y->values, "one of ", live_.size(),
             " routines has a wrong result after others and their buffers were replaced; its program is ",
-            kSquareForms[codes_[run.known].form].body);
+            kSquareForms[codes_.all[run.known].form].body);
     }
   }
 
   Device& device_;
   Random& random_;
   std::optional<Stream> stream_;
-  std::vector<Known> codes_;
+  SquareCodes codes_;
   std::list<Run> live_;
 };
 
