@@ -173,6 +173,16 @@ void Routine::launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_v
     });
     return;
   }
+  if (on<"scalars_are_read_when_queued">()) {
+    perform(stream, device_, YOKE_FAULT_LAUNCH, [this, values, scalars = scalars()]() mutable {
+      std::vector<void*> addresses = addresses_;
+      for (auto& [argument, bytes] : scalars) {
+        addresses[argument] = bytes.data();
+      }
+      program::execute(runnable_.variants.front(), addresses, values);
+    });
+    return;
+  }
   if (on<"symbols_of_previous_launch_are_used">()) {
     std::swap(values, last_values_);
     if (values.empty()) {
@@ -180,6 +190,18 @@ void Routine::launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_v
     }
   }
   perform(stream, device_, YOKE_FAULT_LAUNCH, [this, values = std::move(values)] { run(values); });
+}
+
+std::map<std::size_t, std::vector<std::byte>> Routine::scalars() const {
+  std::map<std::size_t, std::vector<std::byte>> all;
+  for (std::size_t i = 0; i < addresses_.size(); ++i) {
+    const std::int64_t binding = runnable_.places[i];
+    if (binding >= 0 && !runnable_.is_written[static_cast<std::size_t>(binding)] &&
+        runnable_.byte_counts[i] == sizeof(float)) {
+      all[i].assign(static_cast<std::byte*>(addresses_[i]), end_of(i));
+    }
+  }
+  return all;
 }
 
 void Routine::sign_workspace() {

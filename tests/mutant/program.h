@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -56,6 +57,8 @@ class Routine final : public sdk::Routine {
   // Bug: the first bytes of the workspace are the address of the routine that was queued last.
   void sign_workspace();
   bool is_signed() const;
+  // Bug: the inputs of one element when a launch is queued.
+  std::map<std::size_t, std::vector<std::byte>> scalars() const;
   std::byte* end_of(std::size_t argument) const {
     return static_cast<std::byte*>(addresses_[argument]) + runnable_.byte_counts[argument];
   }

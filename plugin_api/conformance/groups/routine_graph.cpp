@@ -2,10 +2,12 @@
 // plugin_api/conformance/groups/routine_graph.cpp: launches and copies on several streams, handles and threads, ordered
 // by events, while routines and codes come and go.
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <memory>
 
 #include "groups.h"
+#include "held.h"
 #include "square_forms.h"
 
 namespace yoke::conformance {
@@ -18,8 +20,8 @@ class Graph {
         device_(kit.device()),
         second_(another_handle(kit)),
         random_(random),
-        codes_(device_),
-        codes_of_second_(second_) {
+        codes_(device_, true),
+        codes_of_second_(second_, true) {
     for (int i = 0; i < 6; ++i) {
       Memory& memory = memories_.emplace_back();
       memory.offset = YOKE_BUFFER_ALIGNMENT * random.below(3);
@@ -44,8 +46,10 @@ class Graph {
     }
   }
 
-  void step() {
-    switch (random_.below(12)) {
+  const std::vector<std::unique_ptr<Stream>>& streams() const { return streams_; }
+  // With `may_wait`, also work for which the host waits for other work.
+  void step(bool may_wait) {
+    switch (may_wait ? random_.below(12) : 4 + random_.below(8)) {
       case 0:
         return replace_run();
       case 1:
@@ -90,6 +94,7 @@ class Graph {
     std::size_t form = 0;
     std::size_t x = 0;
     std::size_t y = 0;
+    std::size_t scalar = 0;  // the first element of this memory
     std::size_t workspace = 0;
     Routine routine;
   };
@@ -114,7 +119,12 @@ class Graph {
     run.y = (run.x + 1 + random_.below(kMemories - 1)) % kMemories;
     run.workspace = kMemories + random_.below(2);
     const bool needs = describe_entry(plugin_, known.code).workspace_byte_count != 0;
-    const yoke_binding bindings[] = {bound(run.x), bound(run.y)};
+    run.scalar = (run.y + 1 + random_.below(kMemories - 1)) % kMemories;
+    std::vector<yoke_binding> bindings = {bound(run.x), bound(run.y)};
+    if (kSquareForms[run.form].has_scalar) {
+      const Memory& scalar = memories_[run.scalar];
+      bindings.insert(bindings.begin() + 1, {scalar.buffer.get(), scalar.offset, sizeof(float), 0});
+    }
     run.routine = link(plugin_, known.code, 0, bindings,
                        needs ? binding(memories_[run.workspace].buffer) : yoke_binding{});
     return run;
@@ -137,29 +147,34 @@ class Graph {
   }
   Stream& some_stream() { return *streams_[random_.below(streams_.size())]; }
 
+  static std::array<std::size_t, 4> used_by(const Run& one) {
+    return {one.x, one.y, one.scalar, one.workspace};
+  }
+  void launch_on(yoke_stream* stream, const Run& one) {
+    const auto by = static_cast<std::int64_t>(random_.below(4));
+    const auto queue = [&](unsigned) { SquareCodes::queue(plugin_, stream, one.routine, one.form, by); };
+    random_.chance(8) ? run_threads(1, queue) : queue(0);
+    memories_[one.y].values =
+        square_result(one.form, memories_[one.x].values, by, memories_[one.scalar].values[0]);
+  }
   void run() {
-    Run& one = some_run();
+    const Run& one = some_run();
     const Stream& stream = some_stream();
-    for (const std::size_t memory : {one.x, one.y, one.workspace}) {
+    for (const std::size_t memory : used_by(one)) {
       use(stream, memory);
     }
-    const auto queue = [&](unsigned) {
-      expect_ok(plugin_.routine_launch(stream.get(), one.routine.get(), {}), "queueing a launch");
-    };
-    random_.chance(8) ? run_threads(1, queue) : queue(0);
-    memories_[one.y].values = square_result(one.form, memories_[one.x].values);
-    for (const std::size_t memory : {one.x, one.y, one.workspace}) {
+    launch_on(stream.get(), one);
+    for (const std::size_t memory : used_by(one)) {
       memories_[memory].last = stream.record();
     }
   }
   // With a NULL stream, while other memory is in use.
   void launch_now() {
     const Run& one = some_run();
-    for (const std::size_t memory : {one.x, one.y, one.workspace}) {
+    for (const std::size_t memory : used_by(one)) {
       await(memories_[memory]);
     }
-    launch(plugin_, one.routine);
-    memories_[one.y].values = square_result(one.form, memories_[one.x].values);
+    launch_on(nullptr, one);
   }
   // The launches of the old routine are done; others are not.
   void replace_run() {
@@ -235,8 +250,17 @@ void graph(Kit& kit) {
   for (int i = 0; i < graphs; ++i) {
     kit.progress(text("graph ", i, " of ", graphs));
     Graph one(kit, random);
+    if (i % 2 == 0) {
+      const Held held(kit.device());
+      for (const auto& stream : one.streams()) {
+        held.hold(*stream);
+      }
+      for (int step = 0; step < kSteps; ++step) {
+        one.step(/*may_wait=*/false);
+      }
+    }
     for (int step = 0; step < kSteps; ++step) {
-      one.step();
+      one.step(/*may_wait=*/true);
     }
     one.finish();
   }

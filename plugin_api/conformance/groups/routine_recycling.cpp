@@ -105,9 +105,10 @@ class Recycled {
   void check_all() {
     const bool on_stream = stream_ && random_.chance(2);
     for (const Run& run : live_) {
-      expect_ok(device_.plugin().routine_launch(on_stream ? stream_->get() : nullptr, run.routine.get(), {}),
-                "launching a routine");
-      run.y->values = square_result(codes_.all[run.known].form, run.x->values);
+      const std::size_t form = codes_.all[run.known].form;
+      const auto by = static_cast<std::int64_t>(random_.below(4));
+      SquareCodes::queue(device_.plugin(), on_stream ? stream_->get() : nullptr, run.routine, form, by);
+      run.y->values = square_result(form, run.x->values, by);
     }
     if (on_stream) {
       stream_->synchronize();
