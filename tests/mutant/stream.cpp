@@ -50,17 +50,14 @@ class RunsOnOneOfSix {
 // Bug: one stream at a time can wait for another device.
 class WaitsForOtherDevice {
  public:
-  explicit WaitsForOtherDevice(bool waits) : lock_(turn(), std::defer_lock) {
+  explicit WaitsForOtherDevice(bool waits) {
+    static auto* const turn = new std::mutex;
     if (waits && on<"one_stream_waits_for_another_device">()) {
-      lock_.lock();
+      lock_ = std::unique_lock(*turn);
     }
   }
 
  private:
-  static std::mutex& turn() {
-    static auto* const mutex = new std::mutex;
-    return *mutex;
-  }
   std::unique_lock<std::mutex> lock_;
 };
 

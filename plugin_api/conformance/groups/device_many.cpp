@@ -150,7 +150,8 @@ void several(Kit& kit) {
               "waiting for a stream of an aborted device");
 }
 
-// Handles of all devices are opened and closed in any order, also the first one before later ones, while others have work.
+// Handles of all devices are opened and closed in any order, also the first one before later ones, while others have
+// work.
 void in_turn(Kit& kit) {
   Plugin plugin(kit.library());
   const std::uint32_t count = plugin.some_devices();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/groups/kernels_at_once.cpp: more kernels than a device has threads, all ready to run at once; kernels on
-// several devices that wait for each other.
+// plugin_api/conformance/groups/kernels_at_once.cpp: more kernels than a device has threads, all ready to run at once;
+// kernels on several devices that wait for each other.
 #include <algorithm>
 #include <array>
 #include <condition_variable>

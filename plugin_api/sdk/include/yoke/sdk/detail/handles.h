@@ -106,8 +106,8 @@ class Pin {
   Kind kind_;
 };
 
-// Counts the bytes of a buffer against the device's limit while the buffer lives, and as used from commit() on: a buffer
-// that the device refuses is never used memory.
+// Counts the bytes of a buffer against the device's limit while the buffer lives, and as used from commit() on: a
+// buffer that the device refuses is never used memory.
 class Reservation {
  public:
   Reservation(yoke_device& device, std::uint64_t byte_count) : device_(device), byte_count_(byte_count) {
