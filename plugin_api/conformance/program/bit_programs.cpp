@@ -21,11 +21,12 @@ constexpr Data kAnyBits{DataKind::kBits, 1, -1};
 // Statements over inputs a, b and c of one type.
 class Statements {
  public:
-  Statements(std::uint64_t seed, const std::string& name, Type type, std::uint64_t count)
+  Statements(std::uint64_t seed, const std::string& name, Type type, std::uint64_t count,
+             Data data = kAnyBits)
       : count_(std::to_string(count)),
-        batches_(seed, name + "_" + name_of(type), [type, extent = count_](ProgramText& text) {
+        batches_(seed, name + "_" + name_of(type), [type, data, extent = count_](ProgramText& text) {
           for (const char* input : {"a", "b", "c"}) {
-            text.input(input, type, extent, kAnyBits);
+            text.input(input, type, extent, data);
           }
         }) {}
 
@@ -46,14 +47,16 @@ std::string applied(const OpInfo& info) {
   return name + (info.arity == 1 ? "(a[i])" : info.arity == 2 ? "(a[i], b[i])" : "(a[i], b[i], c[i])");
 }
 
-// Every operation of the arity that takes the type and returns it.
+// Every operation of the arity that takes the type and returns it, except pow: pow(1, x) may be 1 or NaN if x is a
+// signaling NaN, as in C.
 std::vector<std::string> operations(Type type, int arity) {
   std::vector<std::string> all;
   for (std::size_t number = 0; number < program::kOpCount; ++number) {
     const Op op = static_cast<Op>(number);
     const OpInfo& info = program::op_info(op);
     if (info.arity == arity && op != Op::kCast && op != Op::kGuard && op != Op::kRandomBits &&
-        op != Op::kSelect && info.result != program::Result::kBool && takes_type(op, type)) {
+        op != Op::kSelect && op != Op::kPow && info.result != program::Result::kBool &&
+        takes_type(op, type)) {
       all.push_back(applied(info));
     }
   }
@@ -63,6 +66,9 @@ std::vector<std::string> operations(Type type, int arity) {
 std::uint64_t bit_count(Type type) {
   return program::byte_size(type) == 2 ? 32768 : program::byte_size(type) == 1 ? 256 : 6000;
 }
+
+// Products of equal factors are less exact than the operation.
+constexpr const char* kExponents[] = {"3", "5", "7", "10", "17", "31", "63", "100", "-7", "-31"};
 
 // Divisors whose reciprocals need all digits, powers of two and their neighbors.
 constexpr std::int64_t kConstants[] = {3,
@@ -130,6 +136,11 @@ std::vector<Case> bit_programs(std::uint64_t seed, std::uint64_t type_mask) {
         }
       }
       append(all, pairs.made());
+      Statements powers(seed, "bit_powers", type, 1000, {DataKind::kUniform, 1, -1});
+      for (const char* exponent : kExponents) {
+        powers.add(type, std::string("pow(a[i], ") + exponent + ")");
+      }
+      append(all, powers.made());
     }
   }
   return all;

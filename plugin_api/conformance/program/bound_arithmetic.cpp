@@ -2,6 +2,7 @@
 // plugin_api/conformance/program/bound_arithmetic.cpp: the range of + * / % min max pow and fma.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "bound_parts.h"
 #include "error_units.h"
@@ -15,8 +16,11 @@ using program::Type;
 
 namespace {
 
+bool contains(const Bound& x, double value) {
+  return x.low <= value && x.high >= value;
+}
 bool spans_zero(const Bound& x) {
-  return x.low <= 0 && x.high >= 0;
+  return contains(x, 0);
 }
 
 // Whether x * y may be 0 * infinity, which is NaN. The 0 may lie between the ends.
@@ -111,6 +115,12 @@ Bound divided(Type type, const Bound& x, const Bound& y) {
 Bound power(Type type, const Bound& x, const Bound& y) {
   const auto apply = [](double a, double b) { return std::pow(a, b); };
   const double units = error_units(Op::kPow, type);
+  if ((x.is_point() && x.low == 1) || (y.is_point() && y.low == 0)) {
+    return point(1);  // also if the other operand is NaN, as in C
+  }
+  if ((x.is_nan() && !contains(y, 0)) || (y.is_nan() && !contains(x, 1))) {
+    return point(std::numeric_limits<double>::quiet_NaN());
+  }
   if (x.is_point() && y.is_point()) {
     const double value = std::pow(x.low, y.low);
     const bool odd_zero = x.low == 0 && y.low < 0 && !x.zero_is_signed;

@@ -102,6 +102,18 @@ TEST(Bounds, RejectWrongResults) {
                "x[i] * x[i]", "bf16(f32(x[i]) * 0.99)", DataKind::kUniform);
 }
 
+TEST(Bounds, OfPowersKnowWhichAreOneAlsoForNan) {
+  const std::string arguments = "  arg x : f32[600] in\n  arg y : f32[600] out\n";
+  for (const char* power : {"pow(x[i], 0)", "pow(1, x[i])"}) {
+    expect_found(program_of(arguments + "  y[i] = " + power + "\n"), power,
+                 std::string("select(x[i] == x[i], ") + power + ", nan)", DataKind::kSpecial);
+  }
+  expect_found(program_of(arguments + "  y[i] = pow(x[i], 2)\n"), "pow(x[i], 2)",
+               "select(x[i] == x[i], pow(x[i], 2), 1)", DataKind::kSpecial);
+  expect_found(program_of(arguments + "  y[i] = pow(x[i], 31)\n"), "pow(x[i], 31)", "pow(x[i], 31) * 1.00001",
+               DataKind::kPositive);
+}
+
 TEST(Bounds, ContainSumsInAnyOrder) {
   Case one;
   one.seed = 2;
