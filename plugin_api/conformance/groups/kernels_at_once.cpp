@@ -238,6 +238,9 @@ void many_launches(Kit& kit) {
 class Chains {
  public:
   static constexpr std::size_t kChains = 5;
+  static constexpr std::string_view kText =
+      "yoke.program 1\nprogram step() {\n  arg x : f32[131072] in\n  arg y : f32[131072] out\n"
+      "  y[i] = x[i] + 1\n}\n";
 
   explicit Chains(Kit& kit) : plugin_(kit.plugin()) {
     plugin_.table<yoke_stream_api>();
@@ -250,7 +253,6 @@ class Chains {
           ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
     }
     for (Device& device : devices_) {
-      require_supported(device, kText, 1);
       const Code code = compile(device, kText);
       auto& places = places_.emplace_back();
       for (std::size_t chain = 0; chain < kChains; ++chain) {
@@ -307,10 +309,6 @@ class Chains {
     Routine routine;
     std::unique_ptr<Stream> stream;
   };
-  static constexpr std::string_view kText =
-      "yoke.program 1\nprogram step() {\n  arg x : f32[131072] in\n  arg y : f32[131072] out\n  y[i] = x[i] "
-      "+ "
-      "1\n}\n";
 
   void add(Place& place, Device& device, const Code& code) const {
     place.x = Buffer(device, kElements * sizeof(float));
@@ -347,6 +345,7 @@ class Chains {
 };
 
 void kernels_in_turn(Kit& kit) {
+  require_supported(kit.device(), Chains::kText, 1);  // before other devices are open
   Chains chains(kit);
   for (int round = 0; round < 2 * kit.effort(); ++round) {
     chains.run(round % 2 == 0);

@@ -18,9 +18,9 @@ class Graph {
   Graph(Kit& kit, Random& random)
       : plugin_(kit.plugin()),
         device_(kit.device()),
-        second_(another_handle(kit)),
         random_(random),
         codes_(device_, true),
+        second_(another_handle(kit)),
         codes_of_second_(second_, true) {
     for (int i = 0; i < 6; ++i) {
       Memory& memory = memories_.emplace_back();
@@ -230,9 +230,9 @@ class Graph {
 
   const Plugin& plugin_;
   Device& device_;
-  Device second_;  // another handle
   Random& random_;
   SquareCodes codes_;
+  Device second_;  // another handle, opened when it is known that the backend supports the codes
   SquareCodes codes_of_second_;
   std::uint64_t workspace_bytes_ = 0;
   std::deque<Memory> memories_;
