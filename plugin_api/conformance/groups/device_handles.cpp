@@ -6,6 +6,7 @@
 
 #include "groups.h"
 #include "small_program.h"
+#include "wide_kernels.h"
 
 namespace yoke::conformance {
 namespace {
@@ -58,6 +59,36 @@ void handles_routine(Kit& kit) {
   y.read(0, std::as_writable_bytes(std::span(results)));
   check(results == program.results(values),
         "a routine that uses two handles of one device has a wrong result");
+}
+
+// The same texts on several handles, some of which are closed before the others launch. A code compiled on a handle may
+// share parts with equal codes of others, but not the threads of a handle.
+void handles_kernels(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  kit.device();
+  std::optional<Device> first;
+  const auto open = [&](std::optional<Device>& device, std::uint32_t ordinal) {
+    device.emplace(kit, kit.plugin(), ordinal,
+                   ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
+  };
+  open(first, kit.settings().device);
+  for (std::uint32_t i = 1; i <= std::min(plugin.device_count(), 2U); ++i) {
+    std::optional<Device> second;  // of the same device, then of another
+    open(second, (kit.settings().device + i - 1) % plugin.device_count());
+    {
+      const WideKernels later(*second);
+      {
+        const WideKernels kernels(*first);
+        kernels.check_all(wide_input(i), "on the first of two handles");
+      }
+      first->close();
+      later.check_all(wide_input(i + 1), "on a handle, after another one that ran the same text was closed");
+      const WideKernels newer(*second);
+      newer.check_all(wide_input(i + 2), "compiled after a handle that ran the same text was closed");
+    }
+    second->close();
+    open(first, kit.settings().device);
+  }
 }
 
 void handles_count(Kit& kit) {
@@ -248,6 +279,10 @@ std::vector<Test> device_handles_tests() {
        "a routine can use memory and streams of two handles of one device",
        {53},
        handles_routine},
+      {"handles-kernels",
+       "large kernels of one text run on a handle after another handle that ran them was closed",
+       {15, 53},
+       handles_kernels},
       {"handles-count",
        "device_memory and device_close apply to one handle only; handles do not affect each other's buffers",
        {14, 53},

@@ -2,7 +2,10 @@
 // plugin_api/conformance/groups/program_cache.cpp: long texts that differ in one character, at either end, or in the
 // order of their programs, compiled one after the other, so that a cache with an incomplete key mixes them up.
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <thread>
 
 #include "groups.h"
 #include "small_program.h"
@@ -97,6 +100,7 @@ class Compiled {
  public:
   Compiled(Device& device, std::string_view text) : device_(device), code_(compile(device, text)) {}
 
+  std::string name(std::uint32_t entry) const { return describe_entry(device_.plugin(), code_, entry).name; }
   void check_entry(std::uint32_t entry, const std::vector<float>& expected, const std::string& what) const {
     const std::vector<float> x = inputs();
     const Buffer in(device_, kCount * sizeof(float));
@@ -185,6 +189,49 @@ void compile_at_once(Kit& kit) {
   }
 }
 
+// Threads that ask for a new text while another thread compiles it get all of its programs. Each thread starts a little
+// later than the one before it, at times spread over the time that compiling takes.
+void compile_together(Kit& kit) {
+  constexpr unsigned kThreads = 6;
+  constexpr std::uint32_t kPrograms = 40;
+  Device& device = kit.device();
+  const Author author(device);
+  const auto begin = Clock::now();
+  std::uint64_t compile_ns = UINT64_MAX;
+  std::mutex mutex;
+  int round = 0;
+  while (round < 4 || (round < 60 * kit.effort() && ns_since(begin) < 300 * kMillisecond)) {
+    kit.progress(text("round ", round));
+    std::string programs = text("yoke.program 1\n# round ", round, "\n");
+    for (std::uint32_t i = 0; i < kPrograms; ++i) {
+      programs += author.program(std::to_string(i), static_cast<int>(i) + round);
+    }
+    std::atomic<unsigned> ready{0};
+    std::uint64_t slowest_ns = 0;
+    run_threads(kThreads, [&](unsigned thread) {
+      ++ready;
+      Patience::wait_until([&] { return ready == kThreads; }, "a thread did not start");
+      if (round > 0) {
+        std::this_thread::sleep_for(std::chrono::nanoseconds(compile_ns / kThreads * thread));
+      }
+      const auto before = Clock::now();
+      const Compiled compiled(device, programs);
+      {
+        const std::lock_guard lock(mutex);
+        slowest_ns = std::max(slowest_ns, ns_since(before));
+      }
+      for (const std::uint32_t entry : {kPrograms - 1, kPrograms - 1 - thread}) {
+        check_equal(compiled.name(entry), text("p", entry), "the name of entry ", entry);
+        compiled.check_entry(entry, author.expected(static_cast<int>(entry) + round),
+                             "the last programs of a text that several threads compile");
+      }
+    });
+    compile_ns = std::min(compile_ns, slowest_ns);
+    ++round;
+  }
+  kit.note(text(round, " texts"));
+}
+
 }  // namespace
 
 std::vector<Test> program_cache_tests() {
@@ -198,6 +245,12 @@ std::vector<Test> program_cache_tests() {
            "threads that compile equal and different texts at the same time get the codes of their own texts",
            {20, 26},
            compile_at_once,
+           2},
+          {"compile-together",
+           "threads that ask for a text of many programs while another thread compiles it get all of its "
+           "programs",
+           {20, 26},
+           compile_together,
            2}};
 }
 

@@ -176,6 +176,39 @@ void quiescent_after(Kit& kit) {
   quiescence(kit, kEnd);
 }
 
+// The writer's gate is running work, so its stream and its event stay pending until the gate returns.
+template <auto kNeeded, const End& kEnd>
+void pending_after(Kit& kit) {
+  kit.plugin().need<&yoke_stream_api::stream_host_callback>();
+  kit.plugin().need<kNeeded>();
+  if (const Writer probe(kit.device()); !probe.is_held()) {
+    unsupported("host callbacks run on the thread that queues them");
+  }
+  Device device = another_handle(kit);  // because an aborted or lost handle stays so
+  const Writer writer(device);
+  if (!writer.is_held()) {  // a slow machine: the gate has opened by itself
+    return;
+  }
+  kEnd.begin(writer);
+  const auto expect_pending = [&](const char* what, bool is_pending, const std::string& found) {
+    check(is_pending || !writer.gate->is_closed(), what, " after ", kEnd.words,
+          ", while a host callback runs, ", found);
+  };
+  for (int i = 0; i < 3; ++i) {
+    for (const std::int32_t state : {writer.stream.state(), writer.event.state()}) {
+      expect_pending("a query", state == YOKE_STATE_PENDING, text("answers ", state));
+    }
+    for (const Answer& answer : {writer.stream.wait(kMillisecond), writer.event.wait(kMillisecond)}) {
+      expect_pending("a short wait", answer.code == YOKE_STATUS_DEADLINE_EXCEEDED,
+                     text("returns ", answer.words()));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  writer.open();
+  expect_code(poll(writer.stream, longest_wait_ns()), kEnd.code, text("polling a stream after ", kEnd.words));
+  expect_code(poll(writer.event, longest_wait_ns()), kEnd.code, text("polling an event after ", kEnd.words));
+}
+
 void host_callback(Kit& kit) {
   kit.plugin().need<&yoke_stream_api::stream_host_callback>();
   constexpr std::uint64_t kBytes = 1U << 20U;
@@ -281,6 +314,18 @@ std::vector<Test> stream_abort_tests() {
        "when a wait or a query ends on a lost device, no work of the stream still accesses memory",
        {45},
        quiescent_after<&yoke_fault_api::fault_arm, kLoss>},
+      {"pending-after-stream-abort",
+       "after stream_abort, queries and short waits report pending work while a host callback runs",
+       {44, 45},
+       pending_after<&yoke_stream_api::stream_abort, kStreamAbort>},
+      {"pending-after-device-abort",
+       "after device_abort, queries and short waits report pending work while a host callback runs",
+       {44, 45},
+       pending_after<&yoke_stream_api::device_abort, kDeviceAbort>},
+      {"pending-after-loss",
+       "on a lost device, queries and short waits report pending work while a host callback runs",
+       {44, 45},
+       pending_after<&yoke_fault_api::fault_arm, kLoss>},
       {"host-callback",
        "a host callback runs once, after the work before it; later work waits until it returns",
        {44, 58},
