@@ -4,8 +4,10 @@
 // all devices at once.
 #include <algorithm>
 #include <deque>
+#include <optional>
 
 #include "groups.h"
+#include "held.h"
 #include "small_program.h"
 
 namespace yoke::conformance {
@@ -14,7 +16,7 @@ namespace {
 // Two buffers of whole numbers, x and y, which a program may link, and their expected contents.
 class Sequence {
  public:
-  Sequence(Device& device, Random& random) : plugin_(device.plugin()), random_(random) {
+  Sequence(Device& device, Random& random) : device_(device), plugin_(device.plugin()), random_(random) {
     program_ = SmallProgram::if_any(device);
     for (int i = 0; i < 2; ++i) {
       streams_.emplace_back(device);
@@ -32,8 +34,16 @@ class Sequence {
     }
   }
 
-  void play(int length) {
+  // With `is_held`, nothing runs before everything is queued.
+  void play(int length, bool is_held) {
     start();
+    std::optional<Held> held;
+    if (is_held) {
+      held.emplace(device_, Held::Others::kCopy);
+      for (const Stream& stream : streams_) {
+        held->hold(stream);
+      }
+    }
     for (int i = 0; i < length; ++i) {
       if (random_.chance(6)) {  // on the other stream, after the work so far
         const Event event = streams_[now_].record();
@@ -42,6 +52,7 @@ class Sequence {
       }
       step();
     }
+    held.reset();
     for (const Stream& stream : streams_) {
       expect_ok(stream.wait(), "waiting for a stream");
     }
@@ -115,7 +126,9 @@ class Sequence {
 
   void step() {
     const std::size_t i = random_.below(2);
-    switch (random_.below(10)) {
+    const std::uint64_t kind = was_copy_ && random_.chance(2) ? 5 : random_.below(10);
+    was_copy_ = false;
+    switch (kind) {
       case 0:
       case 1:
         return receive(i, part());
@@ -123,8 +136,10 @@ class Sequence {
       case 3:
         return fill(i, part());
       case 4:
-      case 5:
-        return between(i, part());
+        return between(i, part(), random_.below(2), std::nullopt);
+      case 5:  // goes on where the last copy ended, and may read what that one wrote
+        return between(last_target_, {last_.first + last_.count, last_.count}, last_source_,
+                       last_from_ + last_.count);
       case 6:
         return run();
       default:
@@ -158,14 +173,23 @@ class Sequence {
                            where.count * sizeof(float), &value, sizeof value),
               "queueing a fill");
   }
-  void between(std::size_t i, const Part& where) {
+  // Copies to `where` of buffer `i`, from the place `from` of buffer `source`, or from any place.
+  void between(std::size_t i, Part where, std::size_t source, std::optional<std::size_t> place) {
     // The squares of a product would grow.
-    const std::size_t source = program_ && program_->name() == "square" ? 0 : random_.below(2);
-    const std::size_t from = random_.below(kSmallCount - where.count + 1);
+    source = program_ && program_->name() == "square" ? 0 : source;
+    where.first = std::min<std::size_t>(where.first, kSmallCount - 1);
+    where.count = std::min<std::size_t>(where.count, kSmallCount - where.first);
+    const std::size_t highest = kSmallCount - where.count;
+    const std::size_t from = std::min(place ? *place : random_.below(highest + 1), highest);
     const bool overlap = source == i && from < where.first + where.count && where.first < from + where.count;
     if (overlap || !plugin_.has<&yoke_backend_api::device_to_device>()) {
       return send(i, where);
     }
+    was_copy_ = true;
+    last_ = where;
+    last_target_ = i;
+    last_source_ = source;
+    last_from_ = from;
     note(text("copy from ", source, "[", from, "] to").c_str(), i, where);
     std::copy_n(at(source, from), where.count, at(i, where.first));
     streams_[now_].copy(buffer(i), where.first * sizeof(float), buffer(source), from * sizeof(float),
@@ -182,6 +206,7 @@ class Sequence {
               "queueing a launch");
   }
 
+  Device& device_;
   const Plugin& plugin_;
   Random& random_;
   std::optional<SmallProgram> program_;
@@ -191,6 +216,11 @@ class Sequence {
   Buffer own_[2];
   std::vector<float> values_[2];
   Part last_{0, 1};
+  // Of the last copy between the buffers.
+  bool was_copy_ = false;  // the last step
+  std::size_t last_target_ = 0;
+  std::size_t last_source_ = 0;
+  std::size_t last_from_ = 0;
   std::string history_;
   std::deque<Received> received_;  // its elements stay in place
   std::deque<std::vector<float>> sources_;
@@ -207,7 +237,7 @@ void overlaps(Kit& kit) {
     if (i % 50 == 0) {
       kit.progress(text("sequence ", i, " of ", count));
     }
-    sequence.play(2 + static_cast<int>(random.below(12)));
+    sequence.play(2 + static_cast<int>(random.below(12)), i % 4 == 0);
   }
   kit.note(text(count, " sequences"));
 }
