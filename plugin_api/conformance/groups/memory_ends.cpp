@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <iterator>
+#include <memory>
 #include <string_view>
 
 #include "foreign.h"
@@ -20,6 +21,11 @@ namespace {
 
 enum class Side { kBegin, kEnd };
 
+struct Unmap {
+  std::uint64_t byte_count = 0;
+  void operator()(std::byte* mapped) const { munmap(mapped, byte_count); }
+};
+
 // Host memory whose pages before and after the tensor cannot be accessed. The tensor starts at the first byte, or ends
 // as near to the last one as its alignment allows.
 class Fenced {
@@ -28,38 +34,37 @@ class Fenced {
       : page_(static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE))),
         inside_((byte_count + page_ - 1) / page_ * page_),
         byte_count_(byte_count) {
-    void* mapped = mmap(nullptr, inside_ + 2 * page_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const std::uint64_t whole = inside_ + 2 * page_;
+    void* mapped = mmap(nullptr, whole, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     check(mapped != MAP_FAILED, "the test cannot map memory");
-    mapped_ = static_cast<std::byte*>(mapped);
-    check(mprotect(mapped_ + page_, inside_, PROT_READ | PROT_WRITE) == 0, "the test cannot protect memory");
+    mapped_ = {static_cast<std::byte*>(mapped), Unmap{whole}};
+    check(mprotect(inside(), inside_, PROT_READ | PROT_WRITE) == 0, "the test cannot protect memory");
     const std::uint64_t room = inside_ - (byte_count + alignment - 1) / alignment * alignment;
-    first_ = mapped_ + page_ + (side == Side::kEnd ? room : 0);
+    first_ = inside() + (side == Side::kEnd ? room : 0);
     const yoke_import_args args = {sizeof args,      0, number_of(first_), byte_count,
                                    YOKE_MEMORY_HOST, 0, &Fenced::release,  this};
     buffer_ = imported(device, args);
   }
-  ~Fenced() {
-    buffer_.reset();
-    munmap(mapped_, inside_ + 2 * page_);
-  }
+  ~Fenced() = default;
   Fenced(const Fenced&) = delete;
   Fenced& operator=(const Fenced&) = delete;
 
   yoke_binding binding() const { return {buffer_.get(), 0, byte_count_, 0}; }
   // The bytes beside the tensor on its pages are kGuardByte.
   void write(const Bytes& bytes) {
-    std::fill_n(mapped_ + page_, inside_, kGuardByte);
+    std::fill_n(inside(), inside_, kGuardByte);
     std::copy(bytes.begin(), bytes.end(), first_);
   }
   Bytes read() const { return {first_, first_ + byte_count_}; }
 
  private:
   static void release(void* /*user*/) {}
+  std::byte* inside() const { return mapped_.get() + page_; }
 
   std::uint64_t page_;
   std::uint64_t inside_;
   std::uint64_t byte_count_;
-  std::byte* mapped_ = nullptr;
+  std::unique_ptr<std::byte, Unmap> mapped_;  // destroyed after the buffer that uses it
   std::byte* first_ = nullptr;
   BufferHandle buffer_;
 };
@@ -69,16 +74,16 @@ constexpr std::string_view kForms[] = {
     "arg x : {T}[{n}] in\n arg y : {T}[{n}] out\n y[i] = x[-i + {n-1}]\n",
     "arg x : {T}[{m}, {n}] in\n arg y : {T}[{n}, {m}] out\n y[i, j] = x[j, i]\n"};
 constexpr std::string_view kNumberForms[] = {
-    "arg x : {T}[{n}] in\n arg z : {T}[{n}] in\n arg y : {T}[{n}] out\n"
-    " y[i] = select(x[i] > z[i], x[i], z[i])\n",
+    ("arg x : {T}[{n}] in\n arg z : {T}[{n}] in\n arg y : {T}[{n}] out\n"
+     " y[i] = select(x[i] > z[i], x[i], z[i])\n"),
     "arg x : {T}[{n}] in\n arg z : {T}[] in\n arg y : {T}[{n}] inout\n y[i] = y[i] + x[i] * z[]\n",
-    "arg x : {T}[{m}, {n}] in\n arg y : {T}[{m}] out\n arg z : {T}[{n}] out\n"
-    " y[i] = sum{A}[j] x[i, j]\n z[j] = max{A}[i] x[i, j]\n",
+    ("arg x : {T}[{m}, {n}] in\n arg y : {T}[{m}] out\n arg z : {T}[{n}] out\n"
+     " y[i] = sum{A}[j] x[i, j]\n z[j] = max{A}[i] x[i, j]\n"),
     "arg x : {T}[{m}, {n}] in\n arg b : {T}[{n}] in\n arg y : {T}[{m}, {n}] out\n y[i, j] = x[i, j] + b[j]\n",
-    "arg a : {T}[{m}, {n}] in\n arg b : {T}[{n}, {m}] in\n arg y : {T}[{m}, {m}] out\n"
-    " y[i, j] = sum{A}[k] a[i, k] * b[k, j]\n",
-    "arg x : {T}[{n}, {m}] in\n arg at : i32[{n}] in # below {n}\n arg y : {T}[{n}, {m}] out\n"
-    " y[i, j] = (x[at[i], j] else 3)\n"};
+    ("arg a : {T}[{m}, {n}] in\n arg b : {T}[{n}, {m}] in\n arg y : {T}[{m}, {m}] out\n"
+     " y[i, j] = sum{A}[k] a[i, k] * b[k, j]\n"),
+    ("arg x : {T}[{n}, {m}] in\n arg at : i32[{n}] in # below {n}\n arg y : {T}[{n}, {m}] out\n"
+     " y[i, j] = (x[at[i], j] else 3)\n")};
 
 std::string filled(std::string_view form, std::string_view type, std::uint64_t n, std::uint64_t m) {
   std::string made(form);

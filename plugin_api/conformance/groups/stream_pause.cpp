@@ -61,7 +61,7 @@ class Work {
       if (i > 0) {
         copiers_[i].stream.wait_for(copiers_[i - 1].stream.record());
       }
-      copiers_[i].queue(static_cast<std::byte>(round * 16 + i));
+      copiers_[i].queue(static_cast<std::byte>(std::size_t{16} * round + i));
     }
     for (const Copier& copier : copiers_) {
       expect_ok(copier.stream.wait(), text("waiting for a stream ", when));
