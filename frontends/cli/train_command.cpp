@@ -162,6 +162,9 @@ int train_command(Arguments arguments) {
     if (error.code() == ErrorCode::kInvalidArgument) {
       throw Error(error.code(), given.with_place(error.what()));
     }
+    if (!options) {
+      throw;
+    }
     const std::string text = error.what();
     // A stream is aborted if the work that it awaits is late; the sentence then has the limit.
     const auto limit = std::llround(options->wait_timeout_seconds * 1e9) / 1'000'000;
