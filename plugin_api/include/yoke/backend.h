@@ -112,8 +112,8 @@ typedef struct yoke_device_info {
 
 typedef struct yoke_memory_info {
   uint64_t struct_size;
-  uint64_t used_bytes; /* by live buffers of this handle; imported buffers do not count */
-  uint64_t peak_bytes;
+  uint64_t used_bytes;  /* by live buffers of this handle; imported buffers do not count */
+  uint64_t peak_bytes;  /* the most that used_bytes has been; a refused buffer does not count */
   uint64_t limit_bytes; /* 0: limited only by the hardware */
 } yoke_memory_info;
 
