@@ -26,6 +26,7 @@ class Unsupported : public std::runtime_error {
 // Throws Failed. The driver receives the text first, in case the plugin crashes while the stack unwinds.
 [[noreturn]] void fail(const std::string& text);
 void announce(const std::string& failure);  // sends the text to the driver
+bool has_failed();                          // whether a failure was announced
 // Ends the process if a failure was announced, so that the driver reports it now and not at the test's deadline.
 void give_up();
 

@@ -7,14 +7,6 @@
 #include "held.h"
 
 namespace yoke::conformance {
-namespace {
-
-void abort_stream(const Stream& stream) {
-  expect_supported(stream.device().plugin().call<&yoke_stream_api::stream_abort>(stream.get()),
-                   "aborting a stream");
-}
-
-}  // namespace
 
 Home::Home(Device& of) : device(of), program(SmallProgram::if_any(of)) {
   if (program) {
@@ -138,7 +130,12 @@ void Outcomes::queue(Piece::Kind kind, Lane& lane) {
       if (!has_calls_) {
         return record(piece);
       }
-      piece.call = std::make_unique<HostCallback>(*lane.stream);
+      try {
+        piece.call = std::make_unique<HostCallback>(*lane.stream);
+      } catch (const Unsupported&) {
+        has_calls_ = false;
+        record(piece);
+      }
       return;
     case Piece::Kind::kLaunch:
       if (!lane.run) {
@@ -269,13 +266,11 @@ void Outcomes::pass_by() {
   Home& home = homes_[random_.below(3)];
   const Buffer buffer(home.device, 64);
   Stream stream(home.device);
-  const bool is_aborted = has_aborts_ && may_abort_ && random_.chance(4);
+  const bool may_abort = has_aborts_ && may_abort_ && random_.chance(4);
   if (!blocks_copies_) {
     stream.write(buffer, 0, Bytes(64));
   }
-  if (is_aborted) {
-    abort_stream(stream);
-  }
+  const bool is_aborted = may_abort && abort_stream(stream);
   auto point =
       std::make_shared<Point>(Point{stream.record(), is_aborted ? YOKE_STATUS_ABORTED : YOKE_STATUS_OK});
   Lane& lane = some_lane();
@@ -307,11 +302,20 @@ void Outcomes::check_pending() {
   }
 }
 
+// False if the backend cannot abort streams.
+bool Outcomes::abort_stream(const Stream& stream) {
+  const Answer answer = plugin_.call<&yoke_stream_api::stream_abort>(stream.get());
+  has_aborts_ = answer.code != YOKE_STATUS_UNIMPLEMENTED;
+  if (has_aborts_) {
+    expect_ok(answer, "aborting a stream");
+  }
+  return has_aborts_;
+}
+
 void Outcomes::abort_some() {
   for (int i = 0; has_aborts_ && may_abort_ && i < 2; ++i) {
     Lane& lane = some_lane();
-    if (lane.now == YOKE_STATUS_OK && random_.chance(3)) {
-      abort_stream(*lane.stream);
+    if (lane.now == YOKE_STATUS_OK && random_.chance(3) && abort_stream(*lane.stream)) {
       lane.is_aborted = true;
       check(lane.stream->state() != YOKE_STATE_DONE,
             "stream_query reports that a stream is done after it was aborted");
@@ -328,8 +332,7 @@ void Outcomes::next_round() {
     lane->at = lane->frozen = lane->last = 0;
     lane->is_aborted = false;
     lane->clear_output();
-    if (has_aborts_ && random_.chance(12)) {  // without work
-      abort_stream(*lane->stream);
+    if (has_aborts_ && random_.chance(12) && abort_stream(*lane->stream)) {  // without work
       lane->code = lane->code == YOKE_STATUS_OK ? YOKE_STATUS_ABORTED : lane->code;
     }
     if (random_.chance(lane->code == YOKE_STATUS_OK ? 8 : 2)) {
@@ -347,7 +350,11 @@ void Outcomes::abort_last_home() {
     return;
   }
   Home& home = homes_.back();
-  expect_supported(plugin_.call<&yoke_stream_api::device_abort>(home.device.get()), "aborting a device");
+  const Answer answer = plugin_.call<&yoke_stream_api::device_abort>(home.device.get());
+  if (answer.code == YOKE_STATUS_UNIMPLEMENTED) {
+    return;
+  }
+  expect_ok(answer, "aborting a device");
   home.is_aborted = true;
   for (const auto& lane : lanes_) {
     if (lane->home == &home && lane->code == YOKE_STATUS_OK) {

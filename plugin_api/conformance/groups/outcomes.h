@@ -93,6 +93,7 @@ class Outcomes {
   bool arm(const Lane& lane, std::int32_t kind);
   void pass_by();
   void check_pending();
+  bool abort_stream(const Stream& stream);
   void abort_some();
   void settle();
   static void settle_memory(Piece& piece);
