@@ -143,7 +143,10 @@ std::unique_ptr<Device> other_device(Kit& kit) {
     return nullptr;
   }
   auto other = std::make_unique<Device>(kit, kit.plugin(), (kit.settings().device + 1) % count);
-  return other->info().type_mask == kit.device().info().type_mask ? std::move(other) : nullptr;
+  const yoke_device_info mine = kit.device().info();
+  const yoke_device_info its = other->info();
+  const bool is_alike = its.type_mask == mine.type_mask && std::string_view(its.name) == mine.name;
+  return is_alike ? std::move(other) : nullptr;
 }
 
 void one_difference(Kit& kit) {

@@ -121,6 +121,7 @@ TEST_F(TableTest, NamesOfColumnsDiffer) {
   EXPECT_THAT(csv_error("x,y,x\n1,2,3\n", "y"),
               is_error(kInvalid, "t.csv: columns 0 and 2 are both named 'x'; rename one of them"));
   EXPECT_EQ(csv("1,1\n2,2\n").row_count(), 2U) << "numbers, not a header";
+  EXPECT_EQ(csv("x,,,y\n1,0,0,2\n3,0,0,4\n").row_count(), 2U) << "names may be empty";
 }
 
 TEST_F(TableTest, ErrorsNameFileLineAndColumn) {

@@ -201,7 +201,8 @@ void take_header(Records& records, Table& table) {
     records.lines.erase(records.lines.begin());
     std::map<std::string, std::size_t> numbers;
     for (std::size_t c = 0; c < table.names.size(); ++c) {
-      if (const auto [other, is_new] = numbers.emplace(table.names[c], c); !is_new) {
+      const auto [other, is_new] = numbers.emplace(table.names[c], c);
+      if (!is_new && !table.names[c].empty()) {
         refuse(table.file, ": columns " + std::to_string(other->second) + " and " + std::to_string(c) +
                                " are both named " + shown(table.names[c]) + "; rename one of them");
       }
