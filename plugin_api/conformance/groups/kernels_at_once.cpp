@@ -246,7 +246,7 @@ class Chains {
     plugin_.table<yoke_stream_api>();
     plugin_.need<&yoke_backend_api::device_to_device>();
     const std::uint32_t count = plugin_.some_devices();
-    for (std::uint32_t i = 0; i < std::clamp(count, 2U, 3U); ++i) {  // a second handle if there is one device
+    for (std::uint32_t i = 0; i < std::clamp(count, 2U, 3U); ++i) {  // two handles of a single device
       const std::uint32_t ordinal = (kit.settings().device + i) % count;
       devices_.emplace_back(
           kit, kit.plugin(), ordinal,

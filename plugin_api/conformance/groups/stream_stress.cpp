@@ -100,7 +100,7 @@ class Storm {
       }
     }
   }
-  // A part of the pinned memory, at any address; null if there is no room.
+  // A part of the pinned memory, at any address; null if it has too little room.
   std::byte* pinned_room(std::uint64_t byte_count) {
     const std::uint64_t begin = pinned_at_ + random_.below(8);
     if (!pinned_ || random_.chance(2) || begin + byte_count > pinned_->bytes.size()) {
@@ -365,8 +365,7 @@ std::vector<Test> stream_stress_tests() {
   return {
       {"storm",
        "random copies, fills and launches on six streams of two handles, with every kind of memory, have the "
-       "results of "
-       "one stream",
+       "results of one stream",
        {16, 18},
        storm,
        3},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/crossed_programs.cpp: border_programs.h, statements that combine every two choices: of
 // types, reductions, assignments, indices of the target and the operands, extents, contexts and data. Kernels are
-// often right for each choice alone and wrong for two that nobody tried together.
+// often right for each choice alone and wrong for two of them together.
 #include <yoke/program/text.h>
 
 #include <algorithm>
