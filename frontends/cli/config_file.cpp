@@ -104,11 +104,10 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
 
 std::string ConfiguredArguments::with_place(const std::string& text) const {
   constexpr std::string_view kOfAName = "-abcdefghijklmnopqrstuvwxyz";
-  for (std::size_t at = text.find("--"); at < text.size(); at = text.find("--", at + 2)) {
-    const std::size_t end = std::min(text.find_first_not_of(kOfAName, at), text.size());
-    if (const auto place = places.find(text.substr(at, end - at)); place != places.end()) {
-      return "--config: " + place->second + ": " + text;
-    }
+  const std::size_t at = std::min(text.find("--"), text.size());  // later options are advice
+  const std::size_t end = std::min(text.find_first_not_of(kOfAName, at), text.size());
+  if (const auto place = places.find(text.substr(at, end - at)); place != places.end()) {
+    return "--config: " + place->second + ": " + text;
   }
   return text;
 }

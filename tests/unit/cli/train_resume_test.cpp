@@ -277,6 +277,9 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
               AllOf(HasSubstr("a.toml, line 2: --batch 2001 exceeds"), Not(HasSubstr("line 1"))));
   EXPECT_THAT(run({"train", "--config", file, "--batch", "2001"}).err,
               StartsWith("yoke: --batch 2001 exceeds"));
+  test::write_file(file, "epochs = 1\n");
+  EXPECT_THAT(run({"train", "--config", file, "--steps", "1"}).err, StartsWith("yoke: --steps and --epochs"))
+      << "the file is not to blame for an option of the command line";
   EXPECT_EQ(run({"train", "--config", folder / "none.toml"}).code, 2);
   EXPECT_EQ(run({"train", "--config"}).code, 2);
 }
