@@ -80,9 +80,9 @@ std::span<std::byte> FeedStream::stage(std::uint32_t slot, std::int64_t step) {
 void FeedStream::send(std::uint32_t slot, std::uint64_t offset, const BufferView& dst) {
   Impl::Slot& used = impl().at(slot);
   if (offset > impl_->slot_byte_count || dst.byte_count > impl_->slot_byte_count - offset) {
-    throw Error(ErrorCode::kOutOfRange, "feed: " + detail::counted(dst.byte_count, "byte") + " from byte " +
-                                            std::to_string(offset) + " exceed the slot of " +
-                                            detail::counted(impl_->slot_byte_count, "byte"));
+    throw Error(ErrorCode::kOutOfRange, "feed: a slot of " + detail::counted(impl_->slot_byte_count, "byte") +
+                                            " does not have " + detail::counted(dst.byte_count, "byte") +
+                                            " from byte " + std::to_string(offset));
   }
   impl_->stream->from_host(dst, used.memory.data() + offset);
   used.sent = impl_->stream->record();

@@ -83,9 +83,9 @@ MultiHeadAttention::MultiHeadAttention(std::uint64_t width, std::uint64_t heads,
       rotary_(options.rotary),
       dropout_(options.dropout != 0 ? dropout(options.dropout) : Module()) {
   if (heads == 0 || width % heads != 0 || heads % key_heads_ != 0) {
-    detail::fail("multi_head_attention: " + detail::counted(heads, "head") + " with " +
-                 detail::counted(key_heads_, "key head") + " do not divide the width " +
-                 std::to_string(width) + "; the key heads must divide the heads, and these the width");
+    detail::fail("multi_head_attention: the width " + std::to_string(width) + " cannot be divided into " +
+                 detail::counted(heads, "head") + " with " + detail::counted(key_heads_, "key head") +
+                 "; the key heads must divide the heads, and these the width");
   }
   const std::uint64_t keys = width / heads * key_heads_;
   query_ = child("query", linear(width, projection(options, 0.5)));

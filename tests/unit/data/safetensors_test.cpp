@@ -172,16 +172,20 @@ TEST(Safetensors, HostileHeadersAreErrorsThatSayWhatIsWrong) {
        "does not begin where the one before it ends"},
       {R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})", "or exceeds the file"},
       {R"({"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "4 bytes at the end belong to no array"},
-      {R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "do not match its type and shape"},
+      {R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})",
+       "array 'w' has 8 bytes, but its type and dims need 12"},
       {R"({"w":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})",
        "has a negative number where it cannot be"},
       {R"({"w":{"dtype":"F32","shape":[2.0],"data_offsets":[0,8]}})",
        "has the number 2.0 where it cannot be"},
       {R"({"w":{"dtype":"F32","shape":["2"],"data_offsets":[0,8]}})", "has a string where it cannot be"},
       {R"({"w":{"dtype":"F32","shape":2,"data_offsets":[0,8]}})", "'shape' has a number where it cannot be"},
-      {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})", "do not match"},
-      {R"({"w":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,8]}})", "do not match"},
-      {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", "do not match"},
+      {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})",
+       "its type and dims need 2^63 or more"},
+      {R"({"w":{"dtype":"F32","shape":[0,4611686018427387904,4],"data_offsets":[0,8]}})",
+       "its type and dims need 2^63 or more"},
+      {R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+       "its type and dims need 2^63 or more"},
       {R"({"w":{"dtype":"F32","shape":[18446744073709551616],"data_offsets":[0,8]}})", "where it cannot be"},
       {R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,18446744073709551615]}})", "exceeds the file"},
       {R"({"w":{"dtype":"F31","shape":[2],"data_offsets":[0,8]}})", "has the element type 'F31'"},
@@ -267,7 +271,7 @@ TEST(Safetensors, ArraysThatTheFormatCannotHoldAreErrorsBeforeAnythingIsWritten)
   fails(array<float>("__metadata__", Type::kF32, {1}, {1}), "reserves the name '__metadata__'");
   fails(array<float>("\xff", Type::kF32, {1}, {1}), "is not UTF-8");
   fails(array<float>("", Type::kF32, {1}, {1}), "has 0 bytes");
-  fails(array<float>("w", Type::kF32, {2}, {1}), "do not match its type and dims");
+  fails(array<float>("w", Type::kF32, {2}, {1}), "array 'w' has 4 bytes, but its type and dims need 8");
   EXPECT_THAT(folder.names(), IsEmpty());
 }
 

@@ -32,8 +32,7 @@ void check_arrays(const std::filesystem::path& path, std::span<const NamedArray>
     }
     const auto wanted = byte_count_of(array.type, array.dims);
     if (!wanted || *wanted != array.bytes.size()) {
-      throw refuse("array '" + array.name + "' has " + detail::counted(array.bytes.size(), "byte") +
-                   ", which do not match its type and dims");
+      throw refuse("array '" + array.name + "' has " + bytes_but_needs(array.bytes.size(), wanted));
     }
   }
 }

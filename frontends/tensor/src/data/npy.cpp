@@ -97,6 +97,11 @@ std::optional<std::uint64_t> byte_count_of(program::Type type, std::span<const s
   return count;
 }
 
+std::string bytes_but_needs(std::uint64_t byte_count, std::optional<std::uint64_t> needed) {
+  return counted(byte_count, "byte") + ", but its type and dims need " +
+         (needed ? std::to_string(*needed) : "2^63 or more");
+}
+
 std::string npy_header(program::Type type, std::span<const std::uint64_t> dims) {
   std::string text = "{'descr': '";
   for (const auto& [description, described] : kDescriptions) {
@@ -141,8 +146,9 @@ NamedArray parse_npy(std::span<const std::byte> file, const std::string& where) 
   const auto wanted = byte_count_of(array.type, array.dims);
   const auto data = file.subspan(start + size);
   if (!wanted || data.size() != *wanted) {
-    throw Error(ErrorCode::kDataLoss, where + ": " + detail::counted(data.size(), "byte") +
-                                          " of data do not match the shape; save the file again");
+    throw Error(
+        ErrorCode::kDataLoss,
+        where + ": the array has " + detail::bytes_but_needs(data.size(), wanted) + "; save the file again");
   }
   array.bytes.assign(data.begin(), data.end());
   return array;

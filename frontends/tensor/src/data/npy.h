@@ -17,6 +17,9 @@ namespace yoke::detail {
 // Returns nullopt if the size does not fit in 63 bits.
 std::optional<std::uint64_t> byte_count_of(program::Type type, std::span<const std::uint64_t> dims);
 
+// "8 bytes, but its type and dims need 12", for an array of which byte_count_of() is `needed`.
+std::string bytes_but_needs(std::uint64_t byte_count, std::optional<std::uint64_t> needed);
+
 // A header of version 1.0, padded to a multiple of 64 bytes, as numpy writes it.
 std::string npy_header(program::Type type, std::span<const std::uint64_t> dims);
 

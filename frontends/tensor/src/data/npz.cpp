@@ -245,8 +245,7 @@ void save_npy(const std::filesystem::path& path, const NamedArray& array) {
   const auto byte_count = detail::byte_count_of(array.type, array.dims);
   if (!byte_count || *byte_count != array.bytes.size()) {
     throw Error(ErrorCode::kInvalidArgument, "cannot save to " + path.string() + ": the array has " +
-                                                 detail::counted(array.bytes.size(), "byte") +
-                                                 ", which do not match its type and dims");
+                                                 detail::bytes_but_needs(array.bytes.size(), byte_count));
   }
   detail::NewFile file(path);
   const std::string header = detail::npy_header(array.type, array.dims);

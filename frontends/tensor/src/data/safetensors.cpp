@@ -252,8 +252,7 @@ void check_entries(HeaderReader& header, std::uint64_t data_bytes) {
     }
     end = entry.offsets[1];
     if (!size || *size != end - entry.offsets[0]) {
-      header.fail(named + "has " + detail::counted(end - entry.offsets[0], "byte") +
-                  ", which do not match its type and shape");
+      header.fail(named + "has " + detail::bytes_but_needs(end - entry.offsets[0], size));
     }
   }
   if (end != data_bytes) {

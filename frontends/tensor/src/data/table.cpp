@@ -55,9 +55,13 @@ std::string shown(std::string_view text) {
 std::string text_of(const fs::path& file) {
   const std::vector<std::byte> bytes = detail::read_file(file);
   std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
-      text.substr(0, 2).find('\0') != std::string::npos) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
     throw Error(ErrorCode::kDataLoss, file.string() + ": the text is encoded in UTF-16; save it as UTF-8");
+  }
+  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+    throw Error(ErrorCode::kDataLoss,
+                file.string() + ": byte " + std::to_string(zero) +
+                    " is zero, so this is not text, or text in UTF-16; save it as UTF-8 text");
   }
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
 }
