@@ -54,6 +54,7 @@ constexpr Group kGroups[] = {
     {"program", program_load_tests},
     {"program", program_cache_tests},
     {"program", far_program_tests},
+    {"program", long_row_tests},
     {"contraction", contraction_tests},
     {"contraction", contraction_loop_tests},
     {"routine", routine_tests},

@@ -52,6 +52,7 @@ std::vector<Test> program_load_tests();
 std::vector<Test> program_cache_tests();
 std::vector<Test> far_copy_tests();
 std::vector<Test> far_program_tests();
+std::vector<Test> long_row_tests();
 std::vector<Test> stream_pending_tests();
 std::vector<Test> contraction_tests();
 std::vector<Test> contraction_loop_tests();

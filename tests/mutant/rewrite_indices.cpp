@@ -169,6 +169,10 @@ void plant_in_indices(Program& program) {
     map_indices(program, true, [](Expr index, std::uint64_t) {
       return Expr::make(Op::kAdd, {std::move(index), number(Type::kI64, 1)});
     });
+  } else if (on<"gather_rounds_indices_to_f32">()) {
+    map_indices(program, true, [](Expr index, std::uint64_t) {
+      return Expr::cast(Type::kI64, Expr::cast(Type::kF32, std::move(index)));
+    });
   } else if (on<"gather_clamps_indices">()) {
     map_indices(program, true, clamped);
   } else if (on<"scatter_clamps_indices">()) {
