@@ -72,11 +72,8 @@ struct Worker {
       : device(kit, plugin, ordinal,
                ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>()),
         stream(stream_if_any(device)),
-        program(SmallProgram::if_any(device)) {
-    if (program) {
-      code = compile(device, program->text());
-      run.emplace(device, code);
-    } else {
+        small(device) {
+    if (!small.run) {
       x = Buffer(device, kSmallCount * sizeof(float));
     }
   }
@@ -88,28 +85,26 @@ struct Worker {
       value = static_cast<float>(random.below(900));
     }
     const Plugin& plugin = device.plugin();
-    expect_ok(plugin.from_host(raw_of(stream), (run ? run->x : x).get(), 0, values.data(),
+    expect_ok(plugin.from_host(raw_of(stream), (small.run ? small.run->x : x).get(), 0, values.data(),
                                kSmallCount * sizeof(float), nullptr));
-    if (run) {
-      expect_ok(plugin.routine_launch(raw_of(stream), run->routine.get(), {}), "queueing a launch");
+    if (small.run) {
+      expect_ok(plugin.routine_launch(raw_of(stream), small.run->routine.get(), {}), "queueing a launch");
     }
-    expect_ok(plugin.to_host(raw_of(stream), (run ? run->y : x).get(), 0, received.data(),
+    expect_ok(plugin.to_host(raw_of(stream), (small.run ? small.run->y : x).get(), 0, received.data(),
                              kSmallCount * sizeof(float)));
   }
   void check_results(const char* when) const {
     if (stream) {
       expect_ok(stream->wait(), text("waiting for a stream of one of several devices", when));
     }
-    check(values.empty() || received == (run ? program->results(values) : values),
+    check(values.empty() || received == (small.run ? small.program->results(values) : values),
           "the results of one of several devices are wrong", when);
   }
 
   Device device;
   std::optional<Stream> stream;
-  std::optional<SmallProgram> program;
-  Code code;
+  SmallRunIfAny small;
   Buffer x;
-  std::optional<SmallRun> run;
   std::vector<float> values;
   std::vector<float> received;
 };

@@ -64,15 +64,12 @@ void use_everything(Device& device) {
   copies(plugin, nullptr, a, b);
   a.describe();
   device.memory();
-  Code code;
-  std::optional<SmallRun> add;
-  if (const auto program = SmallProgram::if_any(device)) {
-    code = compile(device, program->text());
-    add.emplace(device, code);
-    add->launch();
+  const SmallRunIfAny small(device);
+  if (small.run) {
+    small.run->launch();
   }
   if (plugin.has_table<yoke_stream_api>()) {
-    use_streams(device, a, b, add);
+    use_streams(device, a, b, small.run);
   }
 }
 

@@ -87,4 +87,18 @@ struct SmallRun {
   Routine routine;
 };
 
+// The program, its code and a run of it, if the plugin runs one of the small programs.
+struct SmallRunIfAny {
+  explicit SmallRunIfAny(Device& device) : program(SmallProgram::if_any(device)) {
+    if (program) {
+      code = compile(device, program->text());
+      run.emplace(device, code);
+    }
+  }
+
+  std::optional<SmallProgram> program;
+  Code code;
+  std::optional<SmallRun> run;
+};
+
 }  // namespace yoke::conformance

@@ -20,16 +20,11 @@ void abort_stream(const Stream& stream) {
 class Untouched {
  public:
   explicit Untouched(Device& device)
-      : plugin_(device.plugin()),
-        buffer_(device, kBytes),
-        other_(device, kBytes),
-        program_(SmallProgram::if_any(device)) {
+      : plugin_(device.plugin()), buffer_(device, kBytes), other_(device, kBytes), small_(device) {
     buffer_.write(0, Bytes(kBytes, kOld));
     other_.write(0, Bytes(kBytes, kNew));
-    if (program_) {
-      code_ = compile(device, program_->text());
-      run_.emplace(device, code_);
-      run_->y.write(0, Bytes(run_->y.byte_count(), kOld));
+    if (small_.run) {
+      small_.run->y.write(0, Bytes(small_.run->y.byte_count(), kOld));
     }
   }
 
@@ -50,8 +45,8 @@ class Untouched {
                   "queueing a fill on a stream that has failed");
       }
     }
-    if (run_) {
-      expect_ok(plugin_.routine_launch(stream.get(), run_->routine.get(), {}),
+    if (small_.run) {
+      expect_ok(plugin_.routine_launch(stream.get(), small_.run->routine.get(), {}),
                 "queueing a launch on a stream that has failed");
     }
   }
@@ -59,8 +54,8 @@ class Untouched {
   void check_unchanged(const std::string& what) const {
     check(host_ == Bytes(kBytes, kOld), "a to_host on ", what, " wrote its target");
     check(buffer_.contents() == Bytes(kBytes, kOld), "a copy or fill on ", what, " wrote a buffer");
-    if (run_) {
-      check(run_->y.contents() == Bytes(run_->y.byte_count(), kOld), "a launch on ", what,
+    if (small_.run) {
+      check(small_.run->y.contents() == Bytes(small_.run->y.byte_count(), kOld), "a launch on ", what,
             " wrote its output");
     }
   }
@@ -75,9 +70,7 @@ class Untouched {
   Buffer other_;
   Bytes host_ = Bytes(kBytes, kOld);
   Bytes source_ = Bytes(kBytes, kNew);
-  std::optional<SmallProgram> program_;
-  Code code_;
-  std::optional<SmallRun> run_;
+  SmallRunIfAny small_;
 };
 
 void check_skips(Device& memory, const Stream& stream, std::int32_t code, const std::string& what) {

@@ -263,30 +263,25 @@ void bounded_calls(Kit& kit) {
   Device& device = kit.device();
   const Plugin& plugin = kit.plugin();
   plugin.table<yoke_stream_api>();
-  const std::optional<SmallProgram> program = SmallProgram::if_any(device);
-  Code code;
-  std::optional<SmallRun> run;
-  if (program) {
-    code = compile(device, program->text());
-    run.emplace(device, code);
-  }
+  const SmallRunIfAny small(device);
   const Buffer buffer(device, 4096);
   const Stream stream(device);
   const Held held(device);
   held.hold(stream);
   stream.record().reset();
-  if (run) {
-    expect_ok(plugin.routine_launch(stream.get(), run->routine.get(), {}), "queueing a launch");
+  if (small.run) {
+    expect_ok(plugin.routine_launch(stream.get(), small.run->routine.get(), {}), "queueing a launch");
   }
   const bool is_closed = held.is_closed();
   buffer.describe();
   device.memory();
   plugin.live_counts();
   plugin.option_specs();
-  if (program) {
+  if (small.program) {
     std::uint32_t entries = 0;
-    expect_ok(plugin.call<&yoke_program_api::code_entry_count>(code.get(), &entries), "counting entries");
-    describe_entry(plugin, code);
+    expect_ok(plugin.call<&yoke_program_api::code_entry_count>(small.code.get(), &entries),
+              "counting entries");
+    describe_entry(plugin, small.code);
   }
   if (plugin.has<&yoke_stream_api::stream_debug_text>()) {
     char text[64];
@@ -308,13 +303,7 @@ void bounded_calls(Kit& kit) {
 void independent(Kit& kit) {
   Device& device = kit.device();
   kit.plugin().table<yoke_stream_api>();
-  const std::optional<SmallProgram> program = SmallProgram::if_any(device);
-  Code code;
-  std::optional<SmallRun> run;
-  if (program) {
-    code = compile(device, program->text());
-    run.emplace(device, code);
-  }
+  const SmallRunIfAny small(device);
   Random random = kit.random();
   std::deque<Traffic> waiting;
   for (int i = 0; i < 6; ++i) {
@@ -329,8 +318,8 @@ void independent(Kit& kit) {
   const bool is_closed = held.is_closed();
   for (int i = 0; i < 20; ++i) {
     running.step(5000);
-    if (run) {
-      launch(device.plugin(), run->routine, {}, &running.stream());
+    if (small.run) {
+      launch(device.plugin(), small.run->routine, {}, &running.stream());
     }
     running.finish("a stream that does not wait");
   }

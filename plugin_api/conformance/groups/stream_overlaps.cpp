@@ -16,17 +16,15 @@ namespace {
 // Two buffers of whole numbers, x and y, which a program may link, and their expected contents.
 class Sequence {
  public:
-  Sequence(Device& device, Random& random) : device_(device), plugin_(device.plugin()), random_(random) {
-    program_ = SmallProgram::if_any(device);
+  Sequence(Device& device, Random& random)
+      : device_(device), plugin_(device.plugin()), random_(random), small_(device) {
     for (int i = 0; i < 2; ++i) {
       streams_.emplace_back(device);
     }
-    if (program_) {
-      code_ = compile(device, program_->text());
-      run_.emplace(device, code_);
-      if (program_->name() != "square") {  // whose results would grow
-        const yoke_binding bindings[] = {binding(run_->y), binding(run_->x)};
-        back_ = link(plugin_, code_, 0, bindings, binding(run_->workspace));
+    if (small_.run) {
+      if (small_.program->name() != "square") {  // whose results would grow
+        const yoke_binding bindings[] = {binding(small_.run->y), binding(small_.run->x)};
+        back_ = link(plugin_, small_.code, 0, bindings, binding(small_.run->workspace));
       }
     } else {
       own_[0] = Buffer(device, kSmallCount * sizeof(float));
@@ -76,7 +74,9 @@ class Sequence {
     std::size_t count;
   };
 
-  const Buffer& buffer(std::size_t i) const { return run_ ? (i == 0 ? run_->x : run_->y) : own_[i]; }
+  const Buffer& buffer(std::size_t i) const {
+    return small_.run ? (i == 0 ? small_.run->x : small_.run->y) : own_[i];
+  }
   void start() {
     received_.clear();
     sources_.clear();
@@ -176,7 +176,7 @@ class Sequence {
   // Copies to `where` of buffer `i`, from the place `from` of buffer `source`, or from any place.
   void between(std::size_t i, Part where, std::size_t source, std::optional<std::size_t> place) {
     // The squares of a product would grow.
-    source = program_ && program_->name() == "square" ? 0 : source;
+    source = small_.program && small_.program->name() == "square" ? 0 : source;
     where.first = std::min<std::size_t>(where.first, kSmallCount - 1);
     where.count = std::min<std::size_t>(where.count, kSmallCount - where.first);
     const std::size_t highest = kSmallCount - where.count;
@@ -196,22 +196,20 @@ class Sequence {
                         where.count * sizeof(float));
   }
   void run() {
-    if (!run_) {
+    if (!small_.run) {
       return;
     }
     const bool is_back = back_.get() != nullptr && random_.chance(2);  // from y to x
     history_ += is_back ? " launch back" : " launch";
-    values_[is_back ? 0 : 1] = program_->results(values_[is_back ? 1 : 0]);
-    expect_ok(plugin_.routine_launch(streams_[now_].get(), (is_back ? back_ : run_->routine).get(), {}),
+    values_[is_back ? 0 : 1] = small_.program->results(values_[is_back ? 1 : 0]);
+    expect_ok(plugin_.routine_launch(streams_[now_].get(), (is_back ? back_ : small_.run->routine).get(), {}),
               "queueing a launch");
   }
 
   Device& device_;
   const Plugin& plugin_;
   Random& random_;
-  std::optional<SmallProgram> program_;
-  Code code_;
-  std::optional<SmallRun> run_;
+  SmallRunIfAny small_;
   Routine back_;
   Buffer own_[2];
   std::vector<float> values_[2];
