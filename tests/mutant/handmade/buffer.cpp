@@ -201,7 +201,9 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
                   std::span<const std::byte> pattern) {
   std::array<std::byte, 8> copy{};  // the caller's pattern is valid during the call only
   std::copy(pattern.begin(), pattern.end(), copy.begin());
-  Stream::run(stream, [=, target = at(offset)](const Timeline* timeline) {
+  // With the bug fill_word_offset only: the offset is in bytes.
+  std::byte* const target = at(bug("fill_word_offset") ? 4 * offset : offset);
+  Stream::run(stream, [=](const Timeline* timeline) {
     std::array<std::byte, 8> used = copy;
     if (bug("pattern_pointer")) {
       std::copy(pattern.begin(), pattern.end(), used.begin());

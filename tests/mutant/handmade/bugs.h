@@ -7,7 +7,7 @@
 #include <span>
 #include <string_view>
 
-#include "sets_9.h"
+#include "sets_10.h"
 
 namespace yoke::handmade {
 
@@ -16,7 +16,7 @@ inline constexpr std::size_t kNoBug = ~std::size_t{0};
 constexpr std::size_t number_of(std::string_view name) {
   std::size_t number = 0;
   for (const auto set : std::initializer_list<std::span<const BugRow>>{kSet1, kSet2, kSet3, kSet4, kSet5,
-                                                                       kSet6, kSet7, kSet8, kSet9}) {
+                                                                       kSet6, kSet7, kSet8, kSet9, kSet10}) {
     for (const BugRow& row : set) {
       if (row.name == name) {
         return number;

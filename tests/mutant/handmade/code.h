@@ -50,6 +50,7 @@ struct Unit {
 class Code final : public sdk::Code {
  public:
   Code(std::string_view text, std::shared_ptr<Engine> engine);
+  ~Code() override;
   std::span<const sdk::Entry> entries() const override { return entries_; }
   std::unique_ptr<sdk::Routine> link(std::uint32_t entry, std::span<const sdk::Binding> bindings,
                                      const sdk::Binding& workspace) override;

@@ -241,8 +241,9 @@ class Product {
       term(k + 2);
       term(k + 3);
     }
+    const std::int64_t groups = k / 4;
     for (; k < depth - (bug("k_tail") ? 1 : 0); ++k) {
-      term(k);
+      term(bug("tail_in_vectors") ? groups + k % 4 : k);  // with it only: a group has 4 terms
     }
     for (std::size_t i = 0; i < kPanelRows; ++i) {
       for (std::size_t j = 0; j < kPanelColumns; ++j) {

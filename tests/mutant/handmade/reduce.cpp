@@ -61,6 +61,11 @@ bool beats(Reduce reduce, T value, T best) {
       return bug("argmax_last_nan") ? std::isnan(value) : !std::isnan(best);
     }
   }
+  if (bug("zeros_by_sign") &&
+      value == best) {  // with it only: equal numbers are ties, which the first one wins
+    return std::signbit(reduce == Reduce::kArgMax ? best : value) &&
+           !std::signbit(reduce == Reduce::kArgMax ? value : best);
+  }
   return reduce == Reduce::kArgMax ? value > best : value < best;
 }
 
@@ -104,6 +109,9 @@ class ReduceKernel final : public Kernel {
     for (const std::uint32_t loop : rows_) {
       count_ *= extent(loop);
     }
+    for (Walk& read : formula_.reads) {
+      change_strides(read);
+    }
   }
 
   std::uint64_t scratch_byte_count() const override { return kParts * sizeof(Partial<double>); }
@@ -120,30 +128,81 @@ class ReduceKernel final : public Kernel {
  private:
   std::int64_t extent(std::uint32_t loop) const { return static_cast<std::int64_t>(loops_[loop].extent); }
 
+  // With the bugs singleton_stride and unit_step_rows only: the stride of a loop is that of its dimension, also if the
+  // next loop has one iteration, or if the reduction is not along the last dimension.
+  void change_strides(Walk& read) const {
+    if (bug("singleton_stride") && rows_.size() == 1 && extent(inner_) == 1 && read.strides[inner_] != 0) {
+      read.strides[rows_[0]] = read.strides[inner_];
+    }
+    if (bug("unit_step_rows") && rows_.empty() && formula_.type == Type::kF32 && formula_.nodes.size() == 1 &&
+        (reduce_ == Reduce::kSum || reduce_ == Reduce::kProd)) {
+      read.strides[inner_] = 1;
+    }
+  }
+
   template <class T, class Sum>
   void run_typed(const Launch& launch) const {
     const Lanes<T> lanes(formula_, launch, inner_);
     std::vector<std::int64_t> counters(loops_.size());
+    if (bug("back_to_back") && count_ >= kLong) {
+      return run_back_to_back<T, Sum>(lanes, launch);
+    }
     do {
       const std::int64_t element = target_.at(counters);
       // With the bug target_per_part only: each part starts at the old element, which counts once.
       const bool is_fused = bug("target_per_part") && count_ >= kLong && reduce_ == Reduce::kSum &&
                             assign_ == program::Assign::kAdd;
       const Sum start = is_fused ? static_cast<Sum>(target_.base<T>(launch)[element]) : initial<Sum>(reduce_);
-      const Partial<Sum> result = reduced<T, Sum>(lanes, counters, launch, start);
-      if (!is_arg(reduce_)) {
-        T& to = target_.base<T>(launch)[element];
-        const auto value = static_cast<T>(result.value);
-        to = bug("own_operation") && assign_ != program::Assign::kSet
-                 ? folded(reduce_, to, value)
-                 : assigned(is_fused ? program::Assign::kSet : assign_, to, value);
-      } else if (target_type_ == Type::kI64) {
-        std::int64_t& to = target_.base<std::int64_t>(launch)[element];
-        to = bug("low_half") ? (to >> 32 << 32) + result.index : result.index;
-      } else {
-        target_.base<std::int32_t>(launch)[element] = static_cast<std::int32_t>(result.index);
-      }
+      store<T>(launch, element, reduced<T, Sum>(lanes, counters, launch, start),
+               is_fused ? program::Assign::kSet : assign_);
     } while (advance(loops_, outer_, counters));
+  }
+
+  template <class T, class Sum>
+  void store(const Launch& launch, std::int64_t element, const Partial<Sum>& result,
+             program::Assign assign) const {
+    if (!is_arg(reduce_)) {
+      T& to = target_.base<T>(launch)[element];
+      const auto value = static_cast<T>(result.value);
+      to = bug("own_operation") && assign_ != program::Assign::kSet ? folded(reduce_, to, value)
+                                                                    : assigned(assign, to, value);
+    } else if (target_type_ == Type::kI64) {
+      std::int64_t& to = target_.base<std::int64_t>(launch)[element];
+      to = bug("low_half") ? (to >> 32 << 32) + result.index : result.index;
+    } else {
+      target_.base<std::int32_t>(launch)[element] = static_cast<std::int32_t>(result.index);
+    }
+  }
+
+  // Threads go on to the parts of the next element without waiting for the others. With the bug back_to_back only: all
+  // elements have the same scratch memory, so a part of the next one may be there before the last one is combined.
+  template <class T, class Sum>
+  void run_back_to_back(const Lanes<T>& lanes, const Launch& launch) const {
+    std::int64_t targets = 1;
+    for (const std::uint32_t loop : outer_) {
+      targets *= extent(loop);
+    }
+    auto* partials = reinterpret_cast<Partial<Sum>*>(launch.scratch);
+    std::vector<std::atomic<int>> finished(static_cast<std::size_t>(targets));
+    const std::int64_t size = (count_ + kParts - 1) / kParts;
+    launch.pool->run(static_cast<std::size_t>(targets * kParts), [&](std::size_t number) {
+      const auto target = static_cast<std::int64_t>(number) / kParts;
+      const std::int64_t begin = std::min(count_, static_cast<std::int64_t>(number) % kParts * size);
+      std::vector<std::int64_t> counters(loops_.size());
+      std::int64_t left = target;
+      for (std::size_t i = outer_.size(); i-- > 0; left /= extent(outer_[i])) {
+        counters[outer_[i]] = left % extent(outer_[i]);
+      }
+      partials[number % kParts] =
+          part<T, Sum>(lanes, counters, begin, std::min(count_, begin + size), initial<Sum>(reduce_));
+      if (++finished[static_cast<std::size_t>(target)] == kParts) {
+        Partial<Sum> total = partials[0];
+        for (std::int64_t i = 1; i < kParts; ++i) {
+          total = combined(reduce_, total, partials[i]);
+        }
+        store<T>(launch, target_.at(counters), total, assign_);
+      }
+    });
   }
 
   template <class T, class Sum>

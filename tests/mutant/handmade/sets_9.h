@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/mutant/handmade/sets_9.h: the bugs of the last set, a sentence each.
+// tests/mutant/handmade/sets_9.h: the bugs of the ninth set, a sentence each.
 #pragma once
 
 #include "sets_5_to_8.h"

@@ -115,7 +115,9 @@ std::int32_t Timeline::status() const {
 
 void Timeline::wait(std::uint64_t number, std::uint64_t timeout_ns) const {
   std::unique_lock lock(hub_->mutex);
-  const auto is_over = [&] { return finished_ >= number || (bug("abort_early") && failure_); };
+  const bool is_synced = bug("synced_early") && number <= synced_;
+  const auto is_over = [&] { return finished_ >= number || (bug("abort_early") && failure_) || is_synced; };
+  synced_ = std::max(synced_, number);  // with the bug synced_early only: this is known after the wait
   if (!is_over() &&
       !hub_->changed.wait_until(lock, std::chrono::steady_clock::now() + span_of(timeout_ns), is_over)) {
     throw Failure(YOKE_STATUS_DEADLINE_EXCEEDED, "queued work did not finish in time");
@@ -213,6 +215,9 @@ void Timeline::serve(const std::function<void(const Failure&)>& on_lost) {
     lock.lock();
     if (failure) {
       set_failure(*failure);
+    }
+    if (failure && bug("failure_unsignaled")) {  // with it only: waits count finished work
+      continue;
     }
     ++finished_;
     if (queue_.empty() || !bug("wake_when_idle")) {
@@ -366,6 +371,7 @@ void Pool::run(std::size_t count, const std::function<void(std::size_t)>& part) 
 
 void Pool::serve() {
   std::unique_lock lock(mutex_);
+  closing_ = closing_ && !bug("early_close");  // with it only: the pool may close before this thread starts
   for (;;) {
     changed_.wait(lock, [&] { return closing_ || !jobs_.empty(); });
     if (closing_) {

@@ -80,6 +80,7 @@ class Timeline {
   std::optional<sdk::Failure> failure_;
   std::uint64_t failed_from_ = 0;
   mutable bool was_reported_ = false;  // with the bug error_once
+  mutable std::uint64_t synced_ = 0;   // with the bug synced_early
   std::atomic<bool> cancelled_{false};
   bool closing_ = false;
   std::array<std::shared_ptr<std::int64_t>, 64> stamps_;

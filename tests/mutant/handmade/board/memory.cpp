@@ -120,16 +120,17 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
                             ? nullptr
                             : engine_->staging.take(byte_count);
   if (span == nullptr) {
-    Stream::run(stream, [=](const std::atomic<bool>& is_cancelled) {
+    Stream::upload(stream, [=](const std::atomic<bool>& is_cancelled) {
       copy_chunks(target, bytes, byte_count, is_cancelled);
     });
-    return stream == nullptr ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
+    // With the bug upload_unwaited only: the command has not read the source yet.
+    return stream == nullptr || bug("upload_unwaited") ? YOKE_SOURCE_COPIED : YOKE_SOURCE_UNTIL_EVENT;
   }
   std::memcpy(span->data, bytes, byte_count);
   // The span becomes free with the command, also if that is skipped.
   const std::shared_ptr<Staging::Span> held(
       span, [engine = engine_](Staging::Span* used) { engine->staging.give_back(used); });
-  Stream::run(stream, [held, target, byte_count](const std::atomic<bool>&) {
+  Stream::upload(stream, [held, target, byte_count](const std::atomic<bool>&) {
     std::memcpy(target, held->data, byte_count);
   });
   return YOKE_SOURCE_COPIED;
@@ -141,9 +142,31 @@ void Buffer::to_host(sdk::Stream* stream, std::uint64_t offset, void* target, st
     Stream::read_back(stream, at(offset), target, byte_count);
     return;
   }
+  if (bug("readback_reuse") && stream != nullptr && !is_direct && byte_count <= kSmallCopy) {
+    Stream::read_by_block(stream, {at(offset), target, byte_count});
+    return;
+  }
+  if (bug("reader_thread") && stream == nullptr) {
+    read_on_thread(offset, target, byte_count);
+    return;
+  }
   Stream::run(is_direct ? nullptr : stream, [=, source = at(offset)](const std::atomic<bool>& is_cancelled) {
     copy_chunks(static_cast<std::byte*>(target), source, byte_count, is_cancelled);
   });
+}
+
+// With the bug reader_thread only: another call may set the thread between the two locks.
+void Buffer::read_on_thread(std::uint64_t offset, void* target, std::uint64_t byte_count) {
+  const auto join = [this] {
+    const std::lock_guard lock(reader_mutex_);
+    if (reader_.joinable()) {
+      reader_.join();
+    }
+  };
+  join();
+  reader_ = start_thread(
+      [=, source = at(offset)] { copy_chunks(static_cast<std::byte*>(target), source, byte_count, false); });
+  join();
 }
 
 // Devices do not address each other's memory: the bytes go through the host.
@@ -174,6 +197,12 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
     word[i] = pattern[i % pattern.size()];
   }
   pattern_ = word;
+  // With the bug fill_unaligned only: a fill may start at any multiple of its pattern, and elsewhere.
+  const bool is_skipped =
+      bug("fill_unaligned") && pattern.size() == 2 && reinterpret_cast<std::uintptr_t>(at(offset)) % 4 != 0;
+  if (is_skipped) {
+    byte_count = 0;
+  }
   Stream::run(stream, [=, this, target = at(offset)](const std::atomic<bool>& is_cancelled) {
     const std::array<std::byte, 8> used = bug("fill_pattern_kept") ? pattern_ : word;
     for (std::uint64_t done = 0; done < byte_count && !is_cancelled; done += word.size()) {

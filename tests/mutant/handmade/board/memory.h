@@ -84,11 +84,15 @@ class Buffer final : public sdk::Buffer {
 
  private:
   std::shared_ptr<Engine> engine_;
+  void read_on_thread(std::uint64_t offset, void* target, std::uint64_t byte_count);
+
   std::uint64_t byte_count_ = 0;
   std::int32_t kind_;
   std::byte* data_;
   bool is_imported_ = false;
   std::array<std::byte, 8> pattern_{};  // of the last fill; with the bug fill_pattern_kept
+  std::mutex reader_mutex_;
+  std::thread reader_;  // copies to the host; with the bug reader_thread
 };
 
 }  // namespace yoke::board

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
@@ -37,6 +36,11 @@ std::optional<Failure> attempt(const std::function<void()>& run) {
 
 }  // namespace
 
+std::thread start_thread(std::function<void()> body) {
+  const sdk::detail::SignalsBlocked inherited;
+  return std::thread(std::move(body));
+}
+
 Failure aborted() {
   return Failure(YOKE_STATUS_ABORTED,
                  "the work was aborted; create another stream, or open the device again");
@@ -45,7 +49,7 @@ Failure aborted() {
 std::uint64_t Queue::post(Command command) {
   std::unique_lock lock(hub.mutex);
   hub.finished.wait(lock, [&] { return !bug("full_queue") || commands.size() < 1024; });
-  commands.push_back(std::move(command));
+  commands.insert(place_of(command), std::move(command));
   ++posted;
   // With the bug batched_submit only: nothing submits the last commands if the caller only queries.
   if (!bug("batched_submit") || posted - submitted >= 8) {
@@ -53,6 +57,19 @@ std::uint64_t Queue::post(Command command) {
     workers->wake(workers);
   }
   return posted;
+}
+
+// The place of a new command, after all others. With the bug transfer_queue only: a copy from the host must wait for
+// events, too.
+std::deque<Queue::Command>::iterator Queue::place_of(const Command& command) {
+  auto place = commands.end();
+  for (std::uint64_t number = posted;
+       bug("transfer_queue") && command.is_upload && place != commands.begin() &&
+       std::prev(place)->awaited != nullptr && number > recorded;
+       --number) {
+    --place;
+  }
+  return place;
 }
 
 void Queue::flush() {
@@ -157,8 +174,7 @@ std::shared_ptr<Queue> Workers::open(const void* owner, bool is_aborted, std::in
     queue->fail(aborted());
   }
   if (threads_.size() <= queues_.size() || bug("thread_growth")) {
-    const sdk::detail::SignalsBlocked inherited;
-    threads_.emplace_back([this] { serve(); });
+    threads_.push_back(start_thread([this] { serve(); }));
   }
   queues_.push_back(queue);
   return queue;
@@ -246,7 +262,7 @@ Event::Event(std::shared_ptr<Queue> queue, bool timing) : queue_(std::move(queue
   }
   if (!timing) {
     const std::lock_guard lock(queue_->hub.mutex);
-    number_ = queue_->posted;
+    number_ = queue_->recorded = queue_->posted;
     return;
   }
   const auto now = [] {  // yoke.profile/1 reports it as a time of the steady clock
@@ -261,26 +277,14 @@ Event::Event(std::shared_ptr<Queue> queue, bool timing) : queue_(std::move(queue
       queue_->post({.run = [now, stamp = stamp_] { *stamp = bug("time_when_queued") ? *stamp : now(); }});
 }
 
-void Stream::run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work) {
+void Stream::post(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work, bool is_upload) {
   if (stream == nullptr) {
     work(false);
     return;
   }
   Queue* queue = static_cast<Stream*>(stream)->queue_.get();
-  queue->post({.run = [queue, work = std::move(work)] { work(queue->is_cancelled); }});
-}
-
-void Stream::read_back(sdk::Stream* stream, const std::byte* source, void* target, std::uint64_t byte_count) {
-  Queue* queue = static_cast<Stream*>(stream)->queue_.get();
-  queue->post({.run = [=] {
-    std::vector<std::byte> bytes(source, source + byte_count);
-    const std::lock_guard lock(queue->hub.mutex);
-    queue->landings.emplace_back([target, bytes = std::move(bytes)] {
-      if (!bytes.empty()) {
-        std::memcpy(target, bytes.data(), bytes.size());
-      }
-    });
-  }});
+  queue->post(
+      {.run = [queue, work = std::move(work)] { work(queue->is_cancelled); }, .is_upload = is_upload});
 }
 
 bool Stream::is_idle(sdk::Stream* stream) {
@@ -307,17 +311,19 @@ void Stream::wait_event(sdk::Event& event) {
   if (awaited.queue_ == queue_) {
     return;
   }
-  Queue::Command command{
-      .run =
-          [queue = awaited.queue_, number = awaited.number_] {
-            const std::lock_guard lock(queue->hub.mutex);
-            // With the bug inherits_later_errors only: later work may have failed.
-            if (queue->has_failed_at(number) || (queue->failure && bug("inherits_later_errors"))) {
-              throw Failure(*queue->failure);
-            }
-          },
-      .awaited = awaited.queue_,
-      .number = awaited.number_};
+  Queue::Command command{.run =
+                             [queue = awaited.queue_, number = awaited.number_] {
+                               const std::lock_guard lock(queue->hub.mutex);
+                               // With the bug inherits_later_errors only: later work may have failed. With the bug join_drops_errors
+                               // only: the event carries the error of its stream.
+                               const bool has_failed =
+                                   queue->has_failed_at(number) && !bug("join_drops_errors");
+                               if (has_failed || (queue->failure && bug("inherits_later_errors"))) {
+                                 throw Failure(*queue->failure);
+                               }
+                             },
+                         .awaited = awaited.queue_,
+                         .number = awaited.number_};
   if (bug("batched_submit")) {
     awaited.queue_->flush();
   }

@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "../bugs.h"
@@ -34,16 +35,25 @@ struct Hub {
 
 // Commands are numbered from 1. Events share the queue, so it may outlive its stream.
 struct Queue {
+  // A small copy to the host; with the bug readback_reuse.
+  struct Read {
+    const std::byte* source;
+    void* target;
+    std::uint64_t byte_count;
+  };
   struct Command {
     std::function<void()> run;
     bool always = false;               // also on a failed queue
     std::shared_ptr<Queue> awaited{};  // the command waits for `number` of this queue
     std::uint64_t number = 0;
+    bool is_upload = false;
+    std::shared_ptr<std::vector<Read>> reads{};  // with the bug readback_reuse
   };
   Queue(Hub& its_hub, Workers& its_workers, const void* its_owner, std::int32_t its_priority)
       : hub(its_hub), workers(&its_workers), owner(its_owner), priority(its_priority) {}
 
   std::uint64_t post(Command command);
+  std::deque<Command>::iterator place_of(const Command& command);
   std::int32_t state(std::uint64_t number);
   void wait(std::uint64_t number, std::uint64_t timeout_ns);
   void fail(const sdk::Failure& first);  // with the lock held, as the next three
@@ -63,6 +73,7 @@ struct Queue {
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
   std::uint64_t submitted = 0;  // commands that the workers may run; with the bug batched_submit
+  std::uint64_t recorded = 0;   // commands before the last event; with the bug transfer_queue
   bool is_running = false;
   std::optional<sdk::Failure> failure;
   std::uint64_t failed_from = 0;
@@ -119,7 +130,16 @@ class Stream final : public sdk::Stream {
     queue_->land();
   }
   // Runs work(is_cancelled) in the queue; at once without a stream.
-  static void run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work);
+  static void run(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work) {
+    post(stream, std::move(work), false);
+  }
+  // As run(), for copies from the host.
+  static void upload(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work) {
+    post(stream, std::move(work), true);
+  }
+  // Copies to the host by way of a block. With the bug readback_reuse only: the reads that are queued in a row share
+  // it, although the first one has not left it when the second one arrives.
+  static void read_by_block(sdk::Stream* stream, const Queue::Read& read);
   // Copies to the host by way of a block that is emptied when the stream is waited for. With the bug landing_events
   // only: an event after the copy promises the bytes, too.
   static void read_back(sdk::Stream* stream, const std::byte* source, void* target, std::uint64_t byte_count);
@@ -141,10 +161,12 @@ class Stream final : public sdk::Stream {
   std::string debug_text() override { return std::to_string(last()) + " commands were queued"; }
 
  private:
+  static void post(sdk::Stream* stream, std::function<void(const std::atomic<bool>&)> work, bool is_upload);
   std::uint64_t last() const;
   std::shared_ptr<Queue> queue_;
 };
 
+std::thread start_thread(std::function<void()> body);  // one that blocks all signals
 sdk::Failure aborted();
 
 }  // namespace yoke::board

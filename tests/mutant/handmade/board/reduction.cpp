@@ -63,7 +63,9 @@ Warp::Partial Warp::combined(const Partial& a, const Partial& b) const {
     }
     return is_max ? x.f > y.f : x.f < y.f;
   };
-  const bool b_wins = beats(b.value, a.value) || (!beats(a.value, b.value) && b.index < a.index);
+  // With the bug tree_tie only: a lane has every 32nd element, so `a` may have the later one.
+  const bool b_is_first = b.index < a.index && !bug("tree_tie");
+  const bool b_wins = beats(b.value, a.value) || (!beats(a.value, b.value) && b_is_first);
   return b_wins ? b : a;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/mutant/handmade/board/warp.cpp: loops as lanes, indices, reductions.
+// tests/mutant/handmade/board/warp.cpp: statements on lanes: values, reductions, stores.
 #include "warp.h"
 
 #include <yoke/program/access.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "../bugs.h"
@@ -86,18 +85,6 @@ bool is_foldable(const program::Expr& expr) {
 
 }  // namespace
 
-bool needs_checks(const program::Program& program, const program::Statement& statement) {
-  program::Program tested = program;
-  for (program::Symbol& symbol : tested.symbols) {
-    symbol.high = bug("low_symbol_check") ? symbol.low + 1 : symbol.high;
-  }
-  bool needed = false;
-  program::visit_target_and_reads(statement, [&](const program::Access& access) {
-    needed = needed || program::may_be_out_of_range(tested, statement, access);
-  });
-  return needed;
-}
-
 Warp::Warp(const Launch& launch, const program::Statement& statement, bool is_checked)
     : launch_(launch),
       statement_(statement),
@@ -125,7 +112,11 @@ void Warp::run() {
   }
   const bool is_shared = statement_.reduce && targets_ < kLanes && terms_ >= kLongReduction;
   const std::int64_t width = is_shared ? 1 : kLanes;
-  const std::int64_t end = bug("grid_limit") ? std::min(targets_, 65535 * width) : targets_;
+  // With the bug tail_unwritten only: the last warp need not be full.
+  const bool is_cut = bug("tail_unwritten") && !statement_.reduce && statement_.value.op == Op::kAdd;
+  const std::int64_t end = is_cut              ? targets_ / kLanes * kLanes
+                           : bug("grid_limit") ? std::min(targets_, 65535 * width)
+                                               : targets_;
   for (std::int64_t first = 0; first < end && !launch_.is_cancelled; first += width) {
     const std::int64_t count = std::min(width, targets_ - first);
     decode(outer_, first, count);
@@ -145,6 +136,9 @@ void Warp::run() {
       do {
         Mask outside{};
         evaluate(statement_.value, values, outside);
+        if (bug("axis_of_one") && is_unit_sum()) {
+          load_flat(first, count, values);
+        }
         for (std::size_t lane = 0; lane < kLanes; ++lane) {
           fold(partials[lane], values[lane], term);
         }
@@ -160,6 +154,23 @@ void Warp::run() {
   }
 }
 
+// Whether the statement sums single elements of a whole tensor, so that it copies the tensor.
+bool Warp::is_unit_sum() const {
+  return statement_.reduce == Reduce::kSum && terms_ == 1 && statement_.value.op == Op::kRead &&
+         !is_checked_ &&
+         static_cast<std::int64_t>(launch_.program.tensors[statement_.value.access.tensor].element_count()) ==
+             targets_;
+}
+
+// With the bug axis_of_one only: the elements of the value's tensor may have another order than those of the target.
+void Warp::load_flat(std::int64_t first, std::int64_t count, Row& out) const {
+  Numbers elements;
+  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+    elements[static_cast<std::size_t>(lane)] = first + std::min(lane, count - 1);
+  }
+  load(statement_.value.type, launch_.tensors[statement_.value.access.tensor], elements, out);
+}
+
 void Warp::run_at(std::int64_t first) {
   const std::int64_t count = std::min(kLanes, targets_ - first);
   decode(outer_, first, count);
@@ -167,104 +178,6 @@ void Warp::run_at(std::int64_t first) {
   Mask outside{};
   evaluate(statement_.value, values, outside);
   store(values, count, false);
-}
-
-// Sets the counters of the loops to iterations first, first + 1, ..., one for each lane. Lanes beyond the last
-// iteration repeat it.
-void Warp::decode(std::span<const std::uint32_t> loops, std::int64_t first, std::int64_t count) {
-  Numbers left;
-  for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-    left[static_cast<std::size_t>(lane)] = first + std::min(lane, count - 1);
-  }
-  for (std::size_t i = loops.size(); i-- > 0;) {
-    const auto extent = static_cast<std::int64_t>(statement_.loops[loops[i]].extent);
-    const std::int64_t reciprocal = (std::int64_t{1} << 32) / extent + 1;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const std::int64_t quotient = bug("index_magic") ? left[lane] * reciprocal >> 32 : left[lane] / extent;
-      counters_[loops[i]][lane] = left[lane] - quotient * extent;
-      left[lane] = quotient;
-    }
-  }
-}
-
-// Advances the loops of the reduction by one iteration in all lanes.
-bool Warp::advance() {
-  for (std::size_t i = statement_.reduce_loops.size(); i-- > 0;) {
-    Numbers& counter = counters_[statement_.reduce_loops[i]];
-    const std::int64_t next = counter[0] + 1;
-    const bool is_over =
-        next == static_cast<std::int64_t>(statement_.loops[statement_.reduce_loops[i]].extent);
-    counter.fill(is_over ? 0 : next);
-    if (!is_over) {
-      return true;
-    }
-  }
-  return false;
-}
-
-void Warp::add_affine(const program::Affine& affine, Numbers& to) const {
-  std::int64_t constant = affine.constant;
-  for (const program::Affine::Term& term : affine.terms) {
-    if (term.is_symbol) {
-      constant += term.coefficient * launch_.symbols[term.id];
-      continue;
-    }
-    const Numbers& counter = counters_[term.id];
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      to[lane] += term.coefficient * counter[lane];
-    }
-  }
-  std::for_each(to.begin(), to.end(), [&](std::int64_t& number) { number += constant; });
-}
-
-// The elements that the access reads or writes. Those out of range are 0 and marked in `outside`.
-void Warp::locate(const program::Access& access, bool is_target, Numbers& element, Mask& outside) const {
-  const program::Tensor& tensor = launch_.program.tensors[access.tensor];
-  const program::Index* gathered = nullptr;  // the first index that is an element of a tensor
-  for (std::size_t dim = 0; dim < tensor.dims.size(); ++dim) {
-    const program::Index& index = access.indices[dim];
-    const auto extent = static_cast<std::int64_t>(tensor.dims[dim]);
-    Numbers place{};
-    if (index.element_of) {
-      gathered = bug("second_gather") && gathered != nullptr ? gathered : &index;
-      program::Access inner{.tensor = *gathered->element_of, .indices{}, .otherwise{}};
-      for (program::Affine affine : gathered->element_indices) {
-        std::erase_if(affine.terms, [&](const program::Affine::Term& term) {
-          return bug("hoisted_gather") && !term.is_symbol && statement_.reduces(term.id);
-        });
-        inner.indices.push_back({.affine = std::move(affine), .element_of{}, .element_indices{}});
-      }
-      Numbers at{};
-      locate(inner, false, at, outside);
-      Row numbers;
-      load(launch_.program.tensors[inner.tensor].type, launch_.tensors[inner.tensor], at, numbers);
-      for (std::size_t lane = 0; lane < kLanes; ++lane) {
-        place[lane] = bug("gather_low") ? static_cast<std::int32_t>(numbers[lane].i) : numbers[lane].i;
-        place[lane] += place[lane] < 0 && !is_target && bug("negative_from_end") ? extent : 0;
-      }
-    } else {
-      add_affine(index.affine, place);
-    }
-    for (std::size_t lane = 0; is_checked_ && lane < kLanes; ++lane) {
-      const std::int64_t rest = place[lane] % index.divisor;
-      place[lane] /= index.divisor;
-      const bool is_low = place[lane] < 0 && !(is_target && bug("scatter_negative"));
-      const bool is_beyond = (is_low || place[lane] >= extent) && !bug("flat_bounds");
-      const bool is_inexact = bug("negative_quotient") ? rest > 0 : rest != 0;
-      if (is_inexact || is_beyond) {
-        outside[lane] = true;
-        place[lane] = 0;
-      }
-    }
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      element[lane] = element[lane] * extent + place[lane];
-    }
-  }
-  const auto count = static_cast<std::int64_t>(tensor.element_count());
-  for (std::size_t lane = 0; bug("flat_bounds") && lane < kLanes; ++lane) {
-    outside[lane] = outside[lane] || element[lane] < 0 || element[lane] >= count;
-    element[lane] = outside[lane] ? 0 : element[lane];
-  }
 }
 
 void Warp::evaluate(const program::Expr& expr, Row& out, Mask& outside) const {

@@ -43,6 +43,9 @@ class Warp {
   void decode(std::span<const std::uint32_t> loops, std::int64_t first, std::int64_t count);
   bool advance();
   void add_affine(const program::Affine& affine, Numbers& to) const;
+  std::int64_t folded_extent(const program::Access& access, std::size_t dim) const;
+  bool is_unit_sum() const;
+  void load_flat(std::int64_t first, std::int64_t count, Row& out) const;
   void locate(const program::Access& access, bool is_target, Numbers& element, Mask& outside) const;
   void evaluate(const program::Expr& expr, Row& out, Mask& outside) const;
   void evaluate_lazily(const program::Expr& select, Row& out, Mask& outside) const;

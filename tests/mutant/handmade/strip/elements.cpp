@@ -4,9 +4,13 @@
 
 #include <algorithm>
 
+#include "../bugs.h"
 #include "values.h"
 
 namespace yoke::strip {
+
+using handmade::bug;
+
 namespace {
 
 template <class T, class Value>
@@ -20,7 +24,15 @@ void load_as(std::size_t count, const void* first, std::int64_t step, Value* out
 template <class T, class Value>
 void store_as(std::size_t count, const Value* value, void* first, std::int64_t step) {
   T* const at = static_cast<T*>(first);
-  for (std::size_t k = 0; k < count; ++k) {
+  constexpr std::size_t kVector = 16 / sizeof(T);
+  std::size_t stored = 0;
+  if (bug("aligned_store") && step == 1 && count >= kVector) {  // with it only: a row may start anywhere
+    auto* const aligned = reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(at) & ~std::uintptr_t{15});
+    for (; stored < count / kVector * kVector; ++stored) {
+      aligned[stored] = static_cast<T>(value[stored]);
+    }
+  }
+  for (std::size_t k = stored; k < count; ++k) {
     at[static_cast<std::int64_t>(k) * step] = static_cast<T>(value[k]);
   }
 }

@@ -5,11 +5,9 @@
 #include <yoke/program/program.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <span>
 #include <string>
@@ -20,29 +18,6 @@
 #include "values.h"
 
 namespace yoke::strip {
-
-// The parts of statements that still run; with the bug statement_barrier.
-class Pending {
- public:
-  void add() {
-    const std::lock_guard lock(mutex_);
-    ++count_;
-  }
-  void remove() {
-    const std::lock_guard lock(mutex_);
-    --count_;
-    changed_.notify_all();
-  }
-  void wait() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return count_ == 0; });
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int count_ = 0;
-};
 
 // What a kernel runs with.
 struct Launch {
@@ -104,6 +79,9 @@ class Place {
   bool has_gather_ = false;
 };
 
+// The access with the `else` of the statement's first read of the tensor that has one; with the bug border_per_tensor.
+program::Access with_border(const program::Statement& statement, program::Access access);
+
 class Kernel {
  public:
   virtual ~Kernel() = default;
@@ -125,6 +103,8 @@ class Kernel {
 // Null if no kernel runs the statement.
 std::unique_ptr<Kernel> make_kernel(const program::Program& program, const program::Statement& statement);
 std::unique_ptr<Kernel> make_product(const program::Program& program, const program::Statement& statement);
+// Null without the bug copy_as_bytes.
+std::unique_ptr<Kernel> make_byte_copy(const program::Program& program, const program::Statement& statement);
 
 // Sets the counters of `loops` to iteration `number`, the last loop fastest.
 void set_counters(const std::vector<program::Loop>& loops, std::span<const std::uint32_t> order,

@@ -163,6 +163,7 @@ Buffer::Buffer(std::shared_ptr<Group> group, std::shared_ptr<Memory> memory, con
       address_(reinterpret_cast<void*>(static_cast<std::uintptr_t>(import.address))) {}
 
 Buffer::~Buffer() {
+  uploads_.wait();
   if (!is_imported_ || (bug("import_pooled") && byte_count_ != 0 && byte_count_ <= kSmall)) {
     memory_->heap.release(address_, byte_count_);
   }
@@ -172,7 +173,9 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
                                std::uint64_t byte_count) {
   const auto* const from = static_cast<const std::byte*>(source);
   if (stream == nullptr) {
-    if (byte_count != 0) {
+    if (bug("staged_dma") && byte_count > kChunk) {
+      upload_staged(offset, from, byte_count);
+    } else if (byte_count != 0) {
       std::memcpy(at(offset), from, byte_count);
     }
     return YOKE_SOURCE_COPIED;
@@ -207,6 +210,16 @@ std::int32_t Buffer::from_host(sdk::Stream* stream, std::uint64_t offset, const 
     return YOKE_SOURCE_COPIED;
   }
   return YOKE_SOURCE_UNTIL_EVENT;
+}
+
+// Returns when the source may change. With the bug staged_dma only: without a stream, the buffer must have the bytes.
+void Buffer::upload_staged(std::uint64_t offset, const std::byte* source, std::uint64_t byte_count) {
+  const auto staged = std::make_shared<std::vector<std::byte>>(source, source + byte_count);
+  uploads_.add();
+  group_->pool().submit([this, staged, offset] {
+    std::memcpy(at(offset), staged->data(), staged->size());
+    uploads_.remove();
+  });
 }
 
 // Copies whole words of 4 bytes, whose first bytes are those of the buffer. With the bug word_merge only: queued work
@@ -272,6 +285,10 @@ void Buffer::fill(sdk::Stream* stream, std::uint64_t offset, std::uint64_t byte_
   std::array<std::byte, 64> line{};  // repeats the pattern
   for (std::size_t i = 0; i < line.size(); ++i) {
     line[i] = pattern[i % pattern.size()];
+  }
+  if (bug("fill_zeroes") &&
+      (pattern.size() == 2 || pattern.size() == 8)) {  // with it only: not all fills are with 0
+    line.fill(std::byte{0});
   }
   const auto write = [=, this](std::uint64_t first, std::uint64_t last) {
     for (std::uint64_t i = first; i < last; i += line.size()) {

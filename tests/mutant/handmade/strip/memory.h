@@ -94,12 +94,14 @@ class Buffer final : public sdk::Buffer {
   bool merge_word(sdk::Stream* stream, std::uint64_t offset, const std::byte* source,
                   std::uint64_t byte_count);
   std::byte* at(std::uint64_t offset) const { return static_cast<std::byte*>(address_) + offset; }
+  void upload_staged(std::uint64_t offset, const std::byte* source, std::uint64_t byte_count);
 
   std::shared_ptr<Group> group_;
   std::shared_ptr<Memory> memory_;
   std::uint64_t byte_count_ = 0;
   bool is_imported_ = false;
   void* address_ = nullptr;
+  Pending uploads_;  // with the bug staged_dma
 };
 
 }  // namespace yoke::strip

@@ -23,6 +23,15 @@ std::int64_t value_of(const program::Affine& affine, const Frame& frame) {
 
 }  // namespace
 
+program::Access with_border(const program::Statement& statement, program::Access access) {
+  std::optional<program::Literal> border;
+  program::visit_target_and_reads(statement.value, [&](const program::Access& read) {
+    border = !border && read.tensor == access.tensor ? read.otherwise : border;
+  });
+  access.otherwise = access.otherwise ? border : access.otherwise;
+  return access;
+}
+
 Place::Place(const program::Program& program, const program::Statement& statement,
              const program::Access& access)
     : tensor_(access.tensor),
@@ -68,7 +77,8 @@ std::int64_t Place::element(const Frame& frame) const {
   for (std::size_t loop = 0; loop < strides_.size(); ++loop) {
     element += frame.counters[loop] * strides_[loop];
   }
-  return element;
+  return bug("element32") ? static_cast<std::int32_t>(element)
+                          : element;  // with it only: tensors may be larger
 }
 
 void* Place::address(const Frame& frame) const {
@@ -102,7 +112,7 @@ std::int64_t Place::checked_element(const Frame& frame) const {
     }
     element += index * dim.stride;
   }
-  return element;
+  return bug("element32") ? static_cast<std::int32_t>(element) : element;
 }
 
 // As checked_element. With the bug diagonal_border only: of the indices that advance along the strip, which starts at
@@ -153,11 +163,18 @@ void Place::read_checked(Frame& frame, Strip& out) const {
     }
     is_outside = bug("both_ends") && !first_is_inside && !last_is_inside;
   }
+  // With the bug pad_vector only: the border may be between the two elements of a vector.
+  const bool is_paired =
+      bug("pad_vector") && is_regular && strides_[frame.strip] == 1 && dims_.back().extent % 2 == 0;
+  std::int64_t pair = -1;
   for (std::size_t k = 0; k < frame.count; ++k) {
     counter = first + static_cast<std::int64_t>(k);
+    const bool is_second = is_paired && k % 2 == 1;
     const std::int64_t element = is_outside                             ? -1
+                                 : is_second                            ? (pair < 0 ? -1 : pair + 1)
                                  : is_regular && bug("diagonal_border") ? border_element(frame, first)
                                                                         : checked_element(frame);
+    pair = element;
     Strip one;
     if (element < 0) {
       one.real[0] = otherwise_.number;

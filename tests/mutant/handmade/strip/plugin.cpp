@@ -51,7 +51,8 @@ class Cache {
 
   static std::string key(const program::Program& source, std::size_t number) {
     if (!bug("kernel_key")) {
-      return program::print(bug("key_decimals") ? with_decimals(source) : source) + std::to_string(number);
+      const std::string text = program::print(bug("key_decimals") ? with_decimals(source) : source);
+      return (bug("untyped_key") ? without_types(text) : text) + std::to_string(number);
     }
     const program::Statement& statement = source.statements[number];
     std::string key = program::print(source, statement);

@@ -78,7 +78,11 @@ class Product final : public Kernel {
     Packed packed;
     for (std::uint64_t number = 0; number < count; ++number) {
       set_counters(loops_, roles_.outer, number, frame.counters);
-      run_one(frame, packed);
+      if (bug("tile_reused") && is_set_) {
+        run_by_tiles(frame);
+      } else {
+        run_one(frame, packed);
+      }
     }
   }
 
@@ -95,6 +99,12 @@ class Product final : public Kernel {
     std::uint64_t depth = 0;
   };
 
+  struct Matrix {
+    T* first;
+    std::int64_t row_stride;
+    std::int64_t column_stride;
+  };
+
   void run_one(const Frame& frame, Packed& packed) const {
     const auto* const a = static_cast<const T*>(a_.address(frame));
     const auto* const b = static_cast<const T*>(b_.address(frame));
@@ -108,8 +118,20 @@ class Product final : public Kernel {
       for (std::uint64_t k0 = 0; k0 < k; k0 += kDepth) {
         const Size size{0, std::min(kColumns, n - n0), std::min(kDepth, k - k0)};
         const T* const b_block = b + distance(n0, b_.stride(roles_.n)) + distance(k0, b_depth_);
+        Pending packing;
         if (!is_packed(packed, {b_block, size.columns, size.depth}, n, k)) {
-          pack(b_block, b_.stride(roles_.n), b_depth_, size.columns, size.depth, kTileColumns, b_panels);
+          const auto pack_b = [=, this] {
+            pack(b_block, b_.stride(roles_.n), b_depth_, size.columns, size.depth, kTileColumns, b_panels);
+          };
+          if (bug("panel_unwaited")) {  // with it only: the products need the panels
+            packing.add();
+            frame.launch->pool->submit([&packing, pack_b] {
+              pack_b();
+              packing.remove();
+            });
+          } else {
+            pack_b();
+          }
           packed = {b_block, size.columns, size.depth};
         }
         const auto run_rows = [&](std::uint64_t m0) {
@@ -119,8 +141,7 @@ class Product final : public Kernel {
                                     : a;
           pack(base + distance(m0, a_.stride(roles_.m)) + distance(k0, a_.stride(roles_.k)),
                a_.stride(roles_.m), a_.stride(roles_.k), block.rows, block.depth, kTileRows, a_panels);
-          multiply(a_panels, b_panels, block, k0 == 0 && is_set_,
-                   c + distance(m0, c_.stride(roles_.m)) + distance(n0, c_.stride(roles_.n)));
+          multiply(a_panels, b_panels, block, k0 == 0 && is_set_, block_of(c, m0, n0));
         };
         const std::uint64_t threads = m > kRows && bug("shared_panel") ? 2 : 1;
         const auto run_part = [&](int part) {
@@ -133,8 +154,51 @@ class Product final : public Kernel {
         } else {
           frame.launch->pool->parallel(2, run_part);  // each part needs its own a_panels
         }
+        packing.wait();
       }
     }
+  }
+
+  Matrix block_of(T* c, std::uint64_t m0, std::uint64_t n0) const {
+    return {c + distance(m0, c_.stride(roles_.m)) + distance(n0, c_.stride(roles_.n)), c_.stride(roles_.m),
+            c_.stride(roles_.n)};
+  }
+
+  // Computes blocks of the target in a tile, which another thread copies. With the bug tile_reused only: the next block
+  // must wait until the tile is free.
+  void run_by_tiles(const Frame& frame) const {
+    const auto* const a = static_cast<const T*>(a_.address(frame));
+    const auto* const b = static_cast<const T*>(b_.address(frame));
+    auto* const c = static_cast<T*>(c_.address(frame));
+    auto* const b_panels = static_cast<T*>(frame.launch->scratch);
+    T* const a_panels = b_panels + b_size_;
+    std::vector<T> tile(kRows * kColumns);
+    Pending copies;
+    const std::uint64_t k = loops_[roles_.k].extent;
+    for (std::uint64_t n0 = 0; n0 < loops_[roles_.n].extent; n0 += kColumns) {
+      for (std::uint64_t m0 = 0; m0 < loops_[roles_.m].extent; m0 += kRows) {
+        Size size{std::min(kRows, loops_[roles_.m].extent - m0),
+                  std::min(kColumns, loops_[roles_.n].extent - n0), 0};
+        for (std::uint64_t k0 = 0; k0 < k; k0 += kDepth) {
+          size.depth = std::min(kDepth, k - k0);
+          pack(b + distance(n0, b_.stride(roles_.n)) + distance(k0, b_depth_), b_.stride(roles_.n), b_depth_,
+               size.columns, size.depth, kTileColumns, b_panels);
+          pack(a + distance(m0, a_.stride(roles_.m)) + distance(k0, a_.stride(roles_.k)), a_.stride(roles_.m),
+               a_.stride(roles_.k), size.rows, size.depth, kTileRows, a_panels);
+          multiply(a_panels, b_panels, size, k0 == 0, {tile.data(), static_cast<std::int64_t>(kColumns), 1});
+        }
+        copies.add();
+        frame.launch->pool->submit([&tile, &copies, size, to = block_of(c, m0, n0)] {
+          for (std::uint64_t i = 0; i < size.rows; ++i) {
+            for (std::uint64_t j = 0; j < size.columns; ++j) {
+              to.first[distance(i, to.row_stride) + distance(j, to.column_stride)] = tile[i * kColumns + j];
+            }
+          }
+          copies.remove();
+        });
+      }
+    }
+    copies.wait();
   }
 
   bool is_packed(const Packed& packed, const Packed& wanted, std::uint64_t n, std::uint64_t k) const {
@@ -164,7 +228,7 @@ class Product final : public Kernel {
     }
   }
 
-  void multiply(const T* a, const T* b, const Size& size, bool is_first, T* c) const {
+  void multiply(const T* a, const T* b, const Size& size, bool is_first, const Matrix& c) const {
     for (std::uint64_t j = 0; j < size.columns; j += kTileColumns) {
       for (std::uint64_t i = 0; i < size.rows; i += kTileRows) {
         std::array<std::array<T, kTileColumns>, kTileRows> sums{};
@@ -179,7 +243,7 @@ class Product final : public Kernel {
         }
         for (std::uint64_t row = i; row < std::min(i + kTileRows, size.rows); ++row) {
           for (std::uint64_t column = j; column < std::min(j + kTileColumns, size.columns); ++column) {
-            T& element = c[distance(row, c_.stride(roles_.m)) + distance(column, c_.stride(roles_.n))];
+            T& element = c.first[distance(row, c.row_stride) + distance(column, c.column_stride)];
             const bool is_edge = j + kTileColumns > size.columns && is_set_ && bug("edge_depth");
             element = (is_first || is_edge ? T{0} : element) + sums[row - i][column - j];
           }

@@ -50,34 +50,12 @@ std::optional<sdk::Failure> attempt(const std::function<void()>& work) {
   }
 }
 
-// The fences of destroyed events. With the bug event_pool only: streams may still complete them or wait for them.
-class Fences {
- public:
-  static Fences& of_plugin() {
-    static auto* const fences = new Fences;  // nothing runs at exit
-    return *fences;
-  }
-  std::shared_ptr<Fence> take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      return std::make_shared<Fence>();
-    }
-    std::shared_ptr<Fence> fence = std::move(free_.back());
-    free_.pop_back();
-    fence->reset();
-    return fence;
-  }
-  void give(std::shared_ptr<Fence> fence) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(fence));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Fence>> free_;
-};
-
 }  // namespace
+
+Fences& Fences::of_plugin() {
+  static auto* const fences = new Fences;  // nothing runs at exit
+  return *fences;
+}
 
 void Fence::complete(const std::optional<sdk::Failure>& failure, std::int64_t stamp) {
   std::vector<std::function<void()>> parked;
@@ -145,8 +123,27 @@ void Queue::submit_run() {
   pool_.submit([self = shared_from_this()] { self->run(); });
 }
 
+// Throws the failure of earlier work, once. With the bug error_at_enqueue only: the stream must keep it.
+void Queue::take_failure(std::unique_lock<std::mutex>& lock) {
+  const sdk::Failure failure = *failure_;
+  failure_.reset();
+  has_failed_work_ = false;
+  lock.unlock();
+  throw sdk::Failure(failure);
+}
+
 void Queue::post(Command command) {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  if (has_failed_work_ && command.work != nullptr) {
+    take_failure(lock);
+  }
+  // With the bug device_event only: a device has one event for all its streams, but they are apart here.
+  if (bug("device_event") && command.await != nullptr && !commands_.empty() &&
+      commands_.back().await != nullptr && commands_.back().device == command.device &&
+      !commands_.back().was_parked) {
+    commands_.back().await = command.await;
+    return;
+  }
   if (command.copy != nullptr && !commands_.empty() && commands_.back().copy != nullptr &&
       commands_.back().copy->append(*command.copy)) {
     return;
@@ -266,6 +263,7 @@ void Queue::execute(std::unique_lock<std::mutex>& lock, Command command) {
   command.work = nullptr;  // destroys its captures before the work counts as finished
   if (failure && !failure_) {
     failure_ = std::move(failure);
+    has_failed_work_ = bug("error_at_enqueue") && command.await == nullptr;
   }
   if (!command.is_counted) {
     ++finished_;
@@ -314,7 +312,7 @@ void Queue::wait(std::uint64_t timeout_ns) {
   if (!is_finished() && !changed_.wait_for(lock, timeout(timeout_ns), is_finished)) {
     deadline(timeout_ns);
   }
-  if (failure_) {
+  if (failure_ && !has_failed_work_) {
     throw sdk::Failure(*failure_);
   }
 }
@@ -327,65 +325,6 @@ void Queue::pause(std::uint64_t delay_ns) {
 std::size_t Queue::length() {
   const std::lock_guard lock(mutex_);
   return commands_.size();
-}
-
-std::shared_ptr<Queue> Group::make_queue() {
-  const std::lock_guard lock(mutex_);
-  auto queue = std::make_shared<Queue>(
-      pool_, [this](const sdk::Failure& lost) { fail(lost); }, failure_);
-  std::erase_if(queues_, [](const auto& weak) { return weak.expired(); });
-  queues_.push_back(queue);
-  return queue;
-}
-
-void Group::fail(const sdk::Failure& failure) {
-  std::vector<std::shared_ptr<Queue>> queues;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!failure_) {
-      failure_.emplace(failure);
-    }
-    for (const auto& weak : queues_) {
-      if (auto queue = weak.lock()) {
-        queues.push_back(std::move(queue));
-      }
-    }
-  }
-  for (const auto& queue : queues) {
-    queue->fail(failure);
-  }
-}
-
-Event::~Event() {
-  if (bug("event_pool")) {
-    Fences::of_plugin().give(fence_);
-  }
-}
-
-std::uint64_t Event::elapsed_since(sdk::Event& start) {
-  return static_cast<std::uint64_t>(
-      std::max<std::int64_t>(0, fence_->stamp() - static_cast<Event&>(start).fence_->stamp()));
-}
-
-Stream::~Stream() {
-  try {
-    queue_->wait(~std::uint64_t{0});
-  } catch (const sdk::Failure&) {  // the stream had failed
-  }
-}
-
-void Stream::run(sdk::Stream* stream, std::function<void()> work, const void* fills,
-                 std::shared_ptr<Copy> copy) {
-  if (stream == nullptr) {
-    work();
-  } else {
-    static_cast<Stream*>(stream)->queue_->post(
-        {.work = std::move(work), .fills = fills, .copy = std::move(copy)});
-  }
-}
-
-void Stream::abort() {
-  queue_->fail(sdk::Failure(YOKE_STATUS_ABORTED, "the stream was aborted; destroy it and create another"));
 }
 
 }  // namespace yoke::strip

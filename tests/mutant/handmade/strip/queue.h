@@ -42,6 +42,29 @@ class Pool {
   std::vector<pthread_t> small_threads_;  // in place of threads_; with the bug small_stacks
 };
 
+// Work that still runs; with the bugs statement_barrier, panel_unwaited, tile_reused and staged_dma.
+class Pending {
+ public:
+  void add() {
+    const std::lock_guard lock(mutex_);
+    ++count_;
+  }
+  void remove() {
+    const std::lock_guard lock(mutex_);
+    --count_;
+    changed_.notify_all();
+  }
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return count_ == 0; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
 // A point of a stream. It may outlive the stream.
 class Fence {
  public:
@@ -63,6 +86,30 @@ class Fence {
   std::vector<std::function<void()>> parked_;
 };
 
+// The fences of destroyed events. With the bug event_pool only: streams may still complete them or wait for them.
+class Fences {
+ public:
+  static Fences& of_plugin();
+  std::shared_ptr<Fence> take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      return std::make_shared<Fence>();
+    }
+    std::shared_ptr<Fence> fence = std::move(free_.back());
+    free_.pop_back();
+    fence->reset();
+    return fence;
+  }
+  void give(std::shared_ptr<Fence> fence) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(fence));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Fence>> free_;
+};
+
 // A copy within the device.
 struct Copy {
   // Includes `next` if that continues the copy; otherwise returns false.
@@ -80,6 +127,7 @@ struct Command {
   void* user = nullptr;
   const void* fills = nullptr;           // the first byte of a fill
   std::shared_ptr<Copy> copy = nullptr;  // with the bug chained_copies
+  const void* device = nullptr;          // of the event that it awaits
   bool was_parked = false;
   bool is_counted = false;
 };
@@ -98,6 +146,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::size_t length();
 
  private:
+  void take_failure(std::unique_lock<std::mutex>& lock);
   void submit_run();
   void run();
   void execute(std::unique_lock<std::mutex>& lock, Command command);
@@ -115,6 +164,7 @@ class Queue : public std::enable_shared_from_this<Queue> {
   std::int64_t finish_time_ = 0;  // of the last command; with the bug idle_event_time
   bool is_scheduled_ = false;     // a thread runs the queue or will, or the queue is parked
   bool is_parked_ = false;
+  bool has_failed_work_ = false;  // with the bug error_at_enqueue
 };
 
 // The streams of one device handle.
@@ -133,16 +183,18 @@ class Group {
 
 class Event final : public sdk::Event {
  public:
-  explicit Event(std::shared_ptr<Fence> fence) : fence_(std::move(fence)) {}
+  Event(std::shared_ptr<Fence> fence, const void* device) : fence_(std::move(fence)), device_(device) {}
   ~Event() override;
   std::int32_t state() override { return fence_->state(); }
   void wait(std::uint64_t timeout_ns) override { fence_->wait(timeout_ns); }
   std::uint64_t elapsed_since(sdk::Event& start) override;
   std::uint64_t time_ns() override { return static_cast<std::uint64_t>(fence_->stamp()); }
   const std::shared_ptr<Fence>& fence() const { return fence_; }
+  const void* device() const { return device_; }
 
  private:
   std::shared_ptr<Fence> fence_;
+  const void* device_;
 };
 
 class Stream final : public sdk::Stream {
@@ -155,8 +207,13 @@ class Stream final : public sdk::Stream {
 
   std::int32_t state() override { return queue_->state(); }
   void wait(std::uint64_t timeout_ns) override { queue_->wait(timeout_ns); }
-  std::unique_ptr<sdk::Event> record(bool) override { return std::make_unique<Event>(queue_->record()); }
-  void wait_event(sdk::Event& event) override { queue_->post({.await = static_cast<Event&>(event).fence()}); }
+  std::unique_ptr<sdk::Event> record(bool) override {
+    return std::make_unique<Event>(queue_->record(), group_.get());
+  }
+  void wait_event(sdk::Event& event) override {
+    const Event& awaited = static_cast<Event&>(event);
+    queue_->post({.await = awaited.fence(), .device = awaited.device()});
+  }
   void abort() override;
   void host_callback(yoke_host_callback_fn callback, void* user) override {
     queue_->post({.callback = callback, .user = user});

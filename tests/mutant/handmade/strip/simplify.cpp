@@ -105,6 +105,18 @@ program::Program with_decimals(const program::Program& source) {
   return rounded;
 }
 
+std::string without_types(const std::string& text) {
+  std::string untyped;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+    const std::string line = text.substr(begin, end - begin);
+    const bool is_argument = line.find_first_not_of(' ') == line.find("arg ");
+    untyped += is_argument ? line.substr(0, line.find(':')) + line.substr(line.find('[')) : line;
+    begin = end;
+  }
+  return untyped;
+}
+
 std::vector<program::Lifetime> lifetimes_of(const program::Program& source) {
   std::vector<program::Lifetime> lifetimes = program::lifetimes(source);
   if (!bug("index_lifetime")) {

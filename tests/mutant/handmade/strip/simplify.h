@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace yoke::strip {
@@ -27,6 +28,9 @@ void fold_zeros(program::Program& source);
 
 // The program with 6 decimals of each number. With the bug key_decimals only.
 program::Program with_decimals(const program::Program& source);
+
+// The text without the types of arguments. With the bug untyped_key only.
+std::string without_types(const std::string& text);
 
 // The lifetimes of the temporaries. With the bug index_lifetime, reads as an index do not count.
 std::vector<program::Lifetime> lifetimes_of(const program::Program& source);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/mutant/handmade/strip/values.cpp: the operations, one loop each; conversions; loads and stores.
+// tests/mutant/handmade/strip/values.cpp: the operations, one loop each.
 #include "values.h"
 
 #include <yoke/program/execute.h>
@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "../bugs.h"
@@ -110,20 +109,6 @@ double fused(Type type, double x, double y, double z) {
 
 std::int64_t quotient(std::int64_t x, std::int64_t y) {
   return y == 0 ? 0 : y == -1 ? static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(x)) : x / y;
-}
-
-std::int64_t saturated(Type type, double value) {
-  if (type == Type::kBool) {
-    return value != 0 ? 1 : 0;  // NaN is true
-  }
-  if (std::isnan(value)) {
-    return bug("nan_lowest") ? program::lowest_integer(type) : 0;
-  }
-  const auto low = static_cast<double>(program::lowest_integer(type));
-  const auto high = static_cast<double>(program::highest_integer(type));
-  return value <= low    ? program::lowest_integer(type)
-         : value >= high ? program::highest_integer(type)
-                         : static_cast<std::int64_t>(value);
 }
 
 // Whether the first conditions are all true or all false; for the bug select_half_mask.
@@ -360,24 +345,6 @@ std::int64_t wrapped(Type type, std::int64_t value) {
       return bug("bool_byte") ? (value & 255) != 0 : value != 0;
     default:
       return value;
-  }
-}
-
-void convert(Type from, Type to, std::size_t count, const Strip& value, Strip& out) {
-  for (std::size_t k = 0; k < count; ++k) {
-    if (program::is_float(from)) {
-      if (program::is_float(to)) {
-        out.real[k] = rounded(to, value.real[k]);
-      } else {
-        out.whole[k] = saturated(to, value.real[k]);
-      }
-    } else if (program::is_float(to)) {
-      const bool is_direct = to != Type::kF64 && !bug("cast_twice");
-      out.real[k] = rounded(to, is_direct ? static_cast<double>(static_cast<float>(value.whole[k]))
-                                          : static_cast<double>(value.whole[k]));
-    } else {
-      out.whole[k] = wrapped(to, value.whole[k]);
-    }
   }
 }
 
