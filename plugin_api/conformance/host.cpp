@@ -172,6 +172,11 @@ std::vector<std::string> Host::lines() const {
   return lines_;
 }
 
+void Host::forget_lines() {
+  const std::lock_guard lock(mutex_);
+  lines_ = {};
+}
+
 std::vector<std::string> Host::faults() const {
   const std::lock_guard lock(mutex_);
   return faults_;

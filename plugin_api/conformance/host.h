@@ -46,6 +46,7 @@ class Host {
   std::uint64_t allocations_made() const;
 
   std::vector<std::string> lines() const;   // "WARN event key=value ..."
+  void forget_lines();
   std::vector<std::string> faults() const;  // "log got a NULL text", ...
 
  private:

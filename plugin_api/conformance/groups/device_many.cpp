@@ -6,6 +6,7 @@
 #include <list>
 
 #include "groups.h"
+#include "held.h"
 #include "small_program.h"
 
 namespace yoke::conformance {
@@ -179,6 +180,51 @@ void in_turn(Kit& kit) {
   plugin.leave();
 }
 
+// Each of four handles in turn is aborted while all have work that cannot run yet. Their streams and buffers were
+// created after all were open, so none of them belongs to the device that was opened last.
+void abort_one(Kit& kit) {
+  const Plugin& plugin = kit.plugin();
+  plugin.need<&yoke_stream_api::device_abort>();
+  const std::uint32_t own = kit.settings().device;
+  const std::uint32_t other = (own + 1) % plugin.some_devices();
+  const Bytes sent = kit.random().bytes(64);
+  for (std::size_t aborted = 0; aborted < 4; ++aborted) {
+    std::deque<Device> devices;
+    for (const std::uint32_t ordinal : {own, other, own, other}) {
+      devices.emplace_back(kit, kit.plugin(), ordinal,
+                           ordinal == own ? kit.device_options() : std::vector<yoke_option>());
+    }
+    std::deque<Buffer> buffers;
+    std::deque<Stream> streams;
+    for (Device& device : devices) {
+      buffers.emplace_back(device, sent.size());
+      buffers.back().write(0, Bytes(sent.size()));
+      streams.emplace_back(device);
+    }
+    {
+      const Held held(kit.device());
+      for (std::size_t i = 0; i < devices.size(); ++i) {
+        held.hold(streams[i]);
+        expect_ok(plugin.from_host(streams[i].get(), buffers[i].get(), 0, sent.data(), sent.size(), nullptr));
+      }
+      if (!held.is_closed()) {
+        unsupported("the plugin has no host callbacks, so work may end before the abort");
+      }
+      expect_supported(plugin.call<&yoke_stream_api::device_abort>(devices[aborted].get()),
+                       "aborting a device");
+    }
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      const std::string which = text("handle ", i, " of 4, after handle ", aborted, " was aborted");
+      if (i == aborted) {
+        expect_code(streams[i].wait(), YOKE_STATUS_ABORTED, "waiting for the stream of " + which);
+      } else {
+        expect_ok(streams[i].wait(), "waiting for the stream of " + which);
+        check(buffers[i].contents() == sent, "a copy has wrong results on ", which);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Test> device_many_tests() {
@@ -195,6 +241,10 @@ std::vector<Test> device_many_tests() {
        "several devices work at the same time, each with its own results, memory and aborts",
        {53, 55},
        several},
+      {"abort-one",
+       "device_abort ends the work of one handle, also if others were opened after it",
+       {45, 53},
+       abort_one},
       {"in-turn", "handles work while others are opened and closed in any order", {14, 53}, in_turn},
   };
 }

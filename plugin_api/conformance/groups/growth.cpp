@@ -30,6 +30,7 @@ struct Held {
 
 Held held(const Device& device) {
   Held now;
+  device.plugin().host().forget_lines();  // the kit keeps what the plugin logs
   const struct mallinfo2 heap = ::mallinfo2();
   now.heap_bytes = heap.uordblks + heap.hblkhd;
   std::uint64_t pages = 0;
@@ -137,6 +138,23 @@ void links(Kit& kit) {
       {6000, 60'000});
 }
 
+// A tenth of the rounds if all of them would take more than 10 seconds.
+Rounds rounds_within(Kit& kit, const std::function<void(int)>& round, Rounds rounds) {
+  constexpr int kTimed = 10;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kTimed; ++i) {
+    round(i);
+  }
+  const std::chrono::duration<double> one = (std::chrono::steady_clock::now() - start) / kTimed;
+  if (one.count() * (rounds.warm_up + rounds.watched) > 10 && !kit.settings().thorough) {
+    rounds.warm_up /= 10;
+    rounds.watched /= 10;
+    rounds.allowed.heap_bytes *= 10;
+    rounds.allowed.resident_bytes *= 10;
+  }
+  return rounds;
+}
+
 // Different texts of several KiB, each compiled, launched and destroyed.
 void texts(Kit& kit) {
   Device& device = kit.device();
@@ -180,6 +198,52 @@ void texts(Kit& kit) {
   }
   watch(
       kit, "different texts", round, [] {}, rounds);
+}
+
+// One text, compiled, linked, launched and destroyed again and again. A cache holds it once, so hardly anything may stay.
+void compiles(Kit& kit) {
+  Device& device = kit.device();
+  const SmallProgram program(device);
+  const Buffer x(device, kSmallCount * sizeof(float));
+  const Buffer y(device, kSmallCount * sizeof(float));
+  x.write(0, bytes_of_floats(SmallRun::start()));
+  const yoke_binding bindings[] = {binding(x), binding(y)};
+  const auto round = [&](int) {
+    const Code code = compile(device, program.text());
+    const Buffer workspace = workspace_for(device, code);
+    launch(device.plugin(), link(device.plugin(), code, 0, bindings,
+                                 workspace.get() == nullptr ? yoke_binding{} : binding(workspace)));
+  };
+  watch(
+      kit, "compilations of one text", round, [] {}, rounds_within(kit, round, {500, 3000, {16, 512}}));
+}
+
+// Every kind of object of a device, created, used and destroyed, and the device's handle itself.
+void objects(Kit& kit) {
+  Device& device = kit.device();
+  const Bytes sent = kit.random().bytes(64);
+  const auto use = [&](Device& of) {
+    const Buffer buffer(of, 64);
+    std::optional<Stream> stream = stream_if_any(of);
+    if (stream) {
+      stream->write(buffer, 0, sent);
+      stream->record().wait();
+      stream->synchronize();
+    } else {
+      buffer.write(0, sent);
+    }
+    check(buffer.contents() == sent, "a new buffer has wrong contents after a copy");
+  };
+  const auto round = [&](int) { use(device); };
+  watch(
+      kit, "rounds with a new buffer, stream and event", round, [] {},
+      rounds_within(kit, round, {500, 3000, {16, 512}}));
+  const auto open = [&](int) {
+    Device handle = another_handle(kit);
+    use(handle);
+  };
+  watch(
+      kit, "rounds with a new device handle", open, [] {}, rounds_within(kit, open, {50, 300, {64, 4096}}));
 }
 
 void copies(Kit& kit) {
@@ -229,6 +293,17 @@ std::vector<Test> growth_tests() {
        "compiling thousands of different texts does not add memory, files or threads for each of them",
        {14, 26},
        texts,
+       3},
+      {"growth-compiles",
+       "compiling, linking and launching one text thousands of times adds no memory, files or threads",
+       {14, 26},
+       compiles,
+       3},
+      {"growth-objects",
+       "creating and destroying thousands of buffers, streams, events and device handles adds no memory, "
+       "files or threads",
+       {14, 15},
+       objects,
        3},
       {"growth-copies",
        "10,000 copies, fills and events add no memory, files or threads",

@@ -112,10 +112,12 @@ std::shared_ptr<const Staging::Block> Staging::stage(const std::byte* source, st
   }
   const std::shared_ptr<Block> block = take();
   copy_words(block->data(), source, byte_count);
-  const std::lock_guard lock(mutex_);
-  last_source_ = source;
-  last_byte_count_ = byte_count;
-  last_ = block;
+  if (bug("staging_shared")) {  // `last_` keeps this object alive, by way of the deleter of the block
+    const std::lock_guard lock(mutex_);
+    last_source_ = source;
+    last_byte_count_ = byte_count;
+    last_ = block;
+  }
   return block;
 }
 
