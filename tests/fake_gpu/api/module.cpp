@@ -17,7 +17,7 @@ Objects<Module>& modules() {
   return *all;
 }
 
-// A module's functions live as long as the process; a launch checks that the module is still loaded.
+// A module's functions live as long as the module.
 Objects<Function>& functions() {
   static auto* const all = new Objects<Function>("function", 0x56);
   return *all;
@@ -106,6 +106,7 @@ int fake_module_load(void** handle, const void* image) {
 int fake_module_unload(void* handle) {
   return run_to_free("module_unload", [&] {
     const auto module = modules().remove(handle);
+    functions().remove_if([&](const Function& function) { return function.module.lock() == module; });
     if (module.use_count() > 1 && device_at(module->device).error == 0) {  // queued work or a graph holds it
       complain("a module is unloaded while queued work or a graph uses it");
     }

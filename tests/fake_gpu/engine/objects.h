@@ -48,6 +48,12 @@ class Objects {
     return object;
   }
 
+  template <class Predicate>
+  void remove_if(const Predicate& predicate) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(all_, [&](const auto& entry) { return predicate(*entry.second); });
+  }
+
   // The number of live objects of a device, or of all.
   std::size_t count(int device = -1) {
     const std::scoped_lock lock(mutex_);
