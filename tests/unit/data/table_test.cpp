@@ -105,6 +105,8 @@ TEST_F(TableTest, DecimalCommasAreErrors) {
   EXPECT_THAT(csv_error("1,5;2,5\n3,5;4,5\n"),
               is_error(kInvalid, "'5;2' is not a finite number; write numbers as"));
   EXPECT_THAT(csv("x;y\n1;a,b\n3;c,d\n").label_names, ElementsAre("a,b", "c,d"));
+  // Names above them are a header all the same.
+  EXPECT_THAT(csv_error("x;y\n1,5;2,5\n3,5;4,5\n"), is_error(kInvalid, "line 2, column 'x': '1,5' is not"));
 }
 
 TEST_F(TableTest, Utf16IsNamed) {
@@ -144,6 +146,8 @@ TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(csv_error("\"x\ny\",z\n1,2\n3,4,5\n"),
               is_error(ErrorCode::kDataLoss, "line 4: it has 3 fields"));
   EXPECT_THAT(csv_error(""), is_error(kInvalid, "has no rows"));
+  EXPECT_THAT(csv_error("x,y\n"), is_error(kInvalid, "has no rows"));
+  EXPECT_EQ(csv("1,y\n").row_count(), 1U) << "a row, because it has a number";
   EXPECT_THAT(error_of([&] { read_csv(folder_ / "none.csv"); }), is_error(ErrorCode::kNotFound, "none.csv"));
 }
 

@@ -63,9 +63,9 @@ struct TableOptions {
 // Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks
 // and doubled quotes; lines end with LF or CRLF. Semicolons separate the fields if the first line has them and no
 // commas; numbers have a decimal point all the same. The text is UTF-8. The first line is a header if in some column it
-// has text where the second line has a number; its names must differ. `label` is the name or number of a column; empty:
-// the last one. Of the columns that are read, only this one may have texts. A label must not be empty, and labels must
-// not mix numbers and texts.
+// has text where the second line has a number, or if it is the only line and has no number; its names must differ.
+// `label` is the name or number of a column; empty: the last one. Of the columns that are read, only this one may have
+// texts. A label must not be empty, and labels must not mix numbers and texts.
 // Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
 // is not valid; kInvalidArgument for an unknown column, two columns with the same name, a field that is not a number
 // within the range of f32, and a file without rows.

@@ -186,16 +186,22 @@ std::optional<double> number_in(std::string_view field) {
   return value;
 }
 
+bool has_decimal_comma(std::string field) {
+  const std::size_t comma = field.find(',');
+  return comma != std::string::npos && number_in(field.replace(comma, 1, "."));
+}
+
 bool has_header(const Records& records) {
-  if (records.all.size() < 2 || records.all[0].size() != records.all[1].size()) {
-    return false;
+  const auto is_number = [](const std::string& field) {
+    return number_in(field) || has_decimal_comma(field);
+  };
+  if (records.all.size() < 2) {
+    return !records.all.empty() && std::none_of(records.all[0].begin(), records.all[0].end(), is_number);
   }
-  for (std::size_t c = 0; c < records.all[0].size(); ++c) {
-    if (!number_in(records.all[0][c]) && number_in(records.all[1][c])) {
-      return true;
-    }
-  }
-  return false;
+  const Record& first = records.all[0];
+  const Record& second = records.all[1];
+  const auto is_no_name = [&](const auto& a, const auto& b) { return is_number(a) || !is_number(b); };
+  return first.size() == second.size() && !std::equal(first.begin(), first.end(), second.begin(), is_no_name);
 }
 
 void take_header(Records& records, Table& table) {
@@ -277,11 +283,6 @@ std::vector<bool> columns_to_read(const Table& table, const TableOptions& option
     is_read[column] = false;
   }
   return is_read;
-}
-
-bool has_decimal_comma(std::string field) {
-  const std::size_t comma = field.find(',');
-  return comma != std::string::npos && number_in(field.replace(comma, 1, "."));
 }
 
 // One mistyped label, or a decimal comma, must not turn numbers into classes.
