@@ -287,7 +287,7 @@ TEST(Npy, HostileHeadersAreErrors) {
   refuses("{'descr': '<u2', " + order + "'shape': (4,), }", ErrorCode::kUnimplemented,
           "uint16 is not supported");
   refuses("{'descr': [('a', '<f4')], " + order + "'shape': (2,), }", ErrorCode::kUnimplemented,
-          "element type");
+          "its elements are records of several fields");
   refuses("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 1), }", ErrorCode::kUnimplemented,
           "Fortran order");
   refuses("{'descr': '<f4', " + order + "'shape': (-2,), }", ErrorCode::kDataLoss, "invalid 'shape'");

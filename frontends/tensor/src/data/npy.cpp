@@ -51,6 +51,11 @@ Type parse_type(std::string_view value, const std::string& where) {
       return type;
     }
   }
+  if (value.starts_with('[')) {
+    throw Error(
+        ErrorCode::kUnimplemented,
+        where + ": its elements are records of several fields; save each field as an array of its own");
+  }
   throw Error(ErrorCode::kUnimplemented,
               where + ": unsupported element type " + std::string(value.substr(0, value.find(','))) +
                   "; convert the array with astype to one of float64, float32, float16, int64, int32, "
