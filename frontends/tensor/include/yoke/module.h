@@ -4,14 +4,14 @@
 // A custom layer derives from Layer and registers its children and parameters where it creates them:
 //   class Block : public yoke::nn::Layer {
 //    public:
-//     explicit Block(std::uint64_t heads) : attention_(child("attention", nn::multi_head_attention(heads))) {}
-//     Tensor forward(const Tensor& x) { return x + attention_(norm_(x)); }
+//     explicit Block(std::uint64_t width) : attention_(child("attention", nn::multi_head_attention(width, 4))) {}
+//     Tensor forward(const Tensor& x) const { return x + attention_(norm_(x)); }
 //
 //    private:
 //     nn::Handle<nn::MultiHeadAttention> attention_;
 //     nn::Module norm_ = child("norm", nn::layer_norm());
 //   };
-//   const auto block = nn::make<Block>(4);
+//   const auto block = nn::make<Block>(32);
 //   const Tensor y = block(x);
 // forward() may take and return anything. Layers whose forward takes and returns one Tensor convert to Module, of which
 // nn::sequential and the like are made.
