@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "text.h"
+#include "train_setup.h"
 
 namespace yoke::cli {
 namespace {
@@ -43,12 +44,14 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
   return notes;
 }
 
-[[noreturn]] void refuse_note(const std::filesystem::path& latest, const std::string& name,
-                              const std::string& before, const std::string& now) {
-  throw Error(ErrorCode::kInvalidArgument,
-              latest.string() + " is of a run with --" + name + " '" + before + "', and this one has '" +
-                  now +
-                  "'; give the same options, or start from its parameters with --load and another --save");
+void refuse_other(const std::filesystem::path& latest, const std::string& name, const std::string& before,
+                  const std::string& now) {
+  if (before != now) {
+    throw Error(ErrorCode::kInvalidArgument,
+                latest.string() + " is of a run with --" + name + " '" + before + "', and this one has '" +
+                    now +
+                    "'; give the same options, or start from its parameters with --load and another --save");
+  }
 }
 
 }  // namespace
@@ -78,20 +81,24 @@ void TrainCheckpoints::read(const TrainData& data) {
   }
   const std::filesystem::path latest = *folder_->latest();
   found_ = load_checkpoint(latest);
+  // The optimizer first: it decides the default of --lr.
+  refuse_other(latest, "optimizer", found_->state.optimizer_name, optimizer_of(options_).name());
   for (const auto& [name, value] : notes_) {
     const auto before = found_->notes.find(name);
-    if (before != found_->notes.end() && before->second != value) {
-      refuse_note(latest, name, before->second, value);
+    if (before != found_->notes.end()) {
+      refuse_other(latest, name, before->second, value);
     }
   }
+  refuse_other(latest, "seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
   notes_[kDataNote] = prepared;
   const auto before = found_->notes.find(kDataNote);
   if (before != found_->notes.end() && before->second != prepared) {
     throw Error(ErrorCode::kInvalidArgument, latest.string() + " is of a run with data other than " +
                                                  data.name +
-                                                 "; give the same data and --seed, which divides it, or "
-                                                 "start from its parameters with --load and another --save");
+                                                 "; give the same data, or start from its parameters with "
+                                                 "--load and another --save");
   }
+  refuse_other(latest, "batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));
 }
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {

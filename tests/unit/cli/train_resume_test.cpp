@@ -178,7 +178,12 @@ TEST(YokeTrainResume, WrongUseIsAnError) {
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--lr", "0.2"}).err,
               HasSubstr("is of a run with --lr '0.1', and this one has '0.2'"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--seed", "1"}).err,
-              HasSubstr("the base seed is 0, here 1"));
+              HasSubstr("is of a run with --seed '0', and this one has '1'"));
+  EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--batch", "10"}).err,
+              HasSubstr("is of a run with --batch '20', and this one has '10'"));
+  // Not --lr, whose default differs, too.
+  EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--optimizer", "adam"}).err,
+              HasSubstr("is of a run with --optimizer 'sgd', and this one has 'adam'"));
   for (const auto& words : {std::vector<std::string>{"--resume"},
                             {"--keep", "2", "--save", "a.npz"},
                             {"--save-every", "2", "--save", "a.safetensors"}}) {
