@@ -30,6 +30,7 @@ struct TrainOptions {
   std::filesystem::path splits;   // file of permutations of a table's rows; empty: by the seed
   std::int64_t split = 0;         // line of `splits`
   double test_share = 0.1;        // of a table's rows
+  bool test_share_is_given = false;
   bool shuffle = false;
   bool lines = false;                 // of a text: in an order by the seed
   std::int64_t class_count = 0;       // 0: one more than the largest label

@@ -38,6 +38,14 @@ TrainData half_moons(TrainOptions& options) {
 }
 
 TrainData image_files(TrainOptions& options) {
+  std::error_code error;
+  if (std::filesystem::exists(options.data, error) && !std::filesystem::is_directory(options.data, error)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        options.data.string() +
+            " is neither a folder of images nor, by its name, a table; the name of a table ends in .csv, "
+            ".txt, .tsv, .dat or .data");
+  }
   if (options.model.empty()) {
     options.model = "mlp:500";
   }
@@ -127,10 +135,11 @@ bool is_table(const TrainOptions& options) {
 }
 
 void check_table_options(const TrainOptions& options) {
-  const bool given =
-      !options.label.empty() || !options.drop.empty() || !options.task.empty() || !options.splits.empty();
+  const bool given = !options.label.empty() || !options.drop.empty() || !options.task.empty() ||
+                     !options.splits.empty() || options.test_share_is_given;
   if (given && !is_table(options)) {
-    throw UsageError("--label, --drop, --task and --splits need --data with the file of a table");
+    throw UsageError(
+        "--label, --drop, --task, --splits and --test-share need --data with the file of a table");
   }
   if (options.class_count != 0 && is_table(options)) {
     throw UsageError("--classes needs --data with a folder of images; a table's labels give the classes");

@@ -190,7 +190,8 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
   options.split = typed.split.value_or(0);
   options.splits = typed.splits;
   options.load = typed.load;
-  options.test_share = typed.test_share > 0 ? typed.test_share : options.test_share;
+  options.test_share_is_given = typed.test_share > 0;
+  options.test_share = options.test_share_is_given ? typed.test_share : options.test_share;
   if (!typed.drop.empty()) {
     options.drop = split(typed.drop, ',');
   }

@@ -328,7 +328,8 @@ TEST(YokeTrainError, PipesDevicesAndFilesThatOnlyLookLikeGzipAreRefused) {
   std::filesystem::remove(images);
   test::write_file(images.string() + ".gz", "<html>Not found</html>");
   EXPECT_THAT(error(), HasSubstr("train-images-idx3-ubyte.gz: it is not a gzip file, despite its name"));
-  EXPECT_THAT(run({"train", "--data", images.string() + ".gz"}).err, HasSubstr("Not a directory"));
+  EXPECT_THAT(run({"train", "--data", images.string() + ".gz"}).err,
+              HasSubstr("is neither a folder of images nor, by its name, a table"));
 }
 
 TEST(YokeTrainError, LabelOutOfRangeIsReported) {

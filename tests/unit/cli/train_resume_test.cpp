@@ -365,6 +365,11 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   EXPECT_THAT(run({"train", "--data", folder / "one.csv"}).err,
               HasSubstr("one.csv has only one row; training and testing need at least 2"));
   EXPECT_THAT(run({"train", "--label", "x"}).err, HasSubstr("need --data with the file of a table"));
+  EXPECT_THAT(run({"train", "--test-share", "0.5"}).err, HasSubstr("need --data with the file of a table"));
+  test::write_file(folder / "t.CSV", "x,y\n1,2\n");
+  EXPECT_THAT(
+      run({"train", "--data", folder / "t.CSV"}).err,
+      HasSubstr("t.CSV is neither a folder of images nor, by its name, a table; the name of a table ends"));
   EXPECT_EQ(run({"train", "--split", "1"}).code, 2);
   EXPECT_EQ(run({"train", "--task", "guess"}).code, 2);
   EXPECT_THAT(run({"train", "--schedule", "cosin"}).err, HasSubstr("--schedule: unknown kind 'cosin'"));
