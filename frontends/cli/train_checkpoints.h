@@ -31,6 +31,8 @@ class TrainCheckpoints {
   // whose state is part of the checkpoints, or null.
   std::int64_t start(Trainer& trainer, ReduceOnPlateau* plateau);
   bool is_on() const { return folder_.has_value(); }
+  // The step of the latest checkpoint that this run has written or started from; empty: none.
+  std::optional<std::int64_t> saved_step() const { return saved_step_; }
   // Whether a checkpoint is due after this step, besides the one at the end.
   bool is_due(const Trainer& trainer) const;
   // Does nothing if the latest checkpoint is of this step.

@@ -152,8 +152,8 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
       "stop-on-nan", &options.stop_on_nan,
-      "end with exit code 1 at the first step whose loss is infinite or nan, and save the parameters from "
-      "before it; every step waits for its loss");
+      "end with exit code 1 at the first step whose loss is infinite or nan; --save with a file then saves "
+      "the parameters from before it, and a folder keeps its checkpoints; every step waits for its loss");
   line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
               "seconds after which work that does not finish is an error, default 600");
   line.flag("json", &options.json,

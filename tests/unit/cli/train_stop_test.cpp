@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "command.h"
+#include "words.h"
 
 namespace yoke {
 namespace {
@@ -141,6 +142,18 @@ TEST(YokeTrainStop, StopOnNanSavesTheParametersOfTheLastGoodStep) {
   ASSERT_EQ(start.code, 0) << start.err;
   // The learning rate of the second run changes the biases, which start at 0, by less than 1e-37.
   EXPECT_THAT(values_in(folder / "good.npz"), Pointwise(FloatNear(1e-30F), values_in(folder / "start.npz")));
+}
+
+TEST(YokeTrainStop, StopOnNanNamesTheLatestCheckpointOfAFolder) {
+  const test::TemporaryFolder folder;
+  const std::vector<std::string> words = {"train", "--lr", "1e30", "--stop-on-nan", "--save"};
+  const auto first = run(test::joined(words, {folder / "first"}));
+  EXPECT_EQ(first.code, 1);
+  EXPECT_THAT(first.err, HasSubstr("no checkpoint was saved, because none was due before that step"));
+  const auto second = run(test::joined(words, {folder / "second", "--save-every", "1"}));
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.err,
+              HasSubstr("the latest checkpoint in " + std::string(folder / "second") + " is of step 1\n"));
 }
 
 TEST(YokeTrainStop, StopOnNanChangesNothingInAGoodRun) {
