@@ -199,7 +199,7 @@ std::string sentence(const Trained& trained, const Summary& summary) {
   }
   text += ", loss " + fixed(summary.mean(summary.totals.loss), 4);
   return text + (trained.data.is_regression
-                     ? ", rmse " + shortest(std::sqrt(summary.mean(summary.totals.squares)))
+                     ? ", rmse " + significant(std::sqrt(summary.mean(summary.totals.squares)))
                      : ", accuracy " + fixed(100 * summary.accuracy(), 2) + " %");
 }
 

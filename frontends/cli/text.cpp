@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -40,6 +41,12 @@ std::string fixed(double value, int digits) {
 
 std::string shortest(double value) {
   return number_text(value);
+}
+
+std::string significant(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.5g", value);
+  return text.data();
 }
 
 std::string grouped(std::uint64_t value) {

@@ -13,6 +13,7 @@ namespace yoke::cli {
 
 std::string fixed(double value, int digits);  // fixed(0.5, 2): "0.50"
 std::string shortest(double value);           // the shortest text that reads back as the same number
+std::string significant(double value);        // with 5 digits: "0.22941"
 std::string grouped(std::uint64_t value);     // "60,000"
 std::string counted(std::uint64_t value, const char* noun,
                     const char* plural = nullptr);  // "60,000 rows", "1 row"

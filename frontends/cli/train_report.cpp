@@ -3,10 +3,8 @@
 #include "train_report.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 
 #include "json.h"
 #include "text.h"
@@ -16,12 +14,6 @@ namespace {
 
 double seconds_of(const FallbackCount& row) {
   return std::chrono::duration<double>(row.time).count();
-}
-
-std::string significant(double value) {  // with 5 digits
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.5g", value);
-  return text.data();
 }
 
 }  // namespace

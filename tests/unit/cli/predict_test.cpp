@@ -18,6 +18,7 @@ using test::run;
 using test::TemporaryFolder;
 using test::write_file;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -85,6 +86,7 @@ TEST_F(YokePredict, RegressionHasTheRmseOfTheTraining) {
   EXPECT_NEAR(predicted["loss"].get<double>(), trained["validation_loss"].get<double>(), 1e-5);
   EXPECT_TRUE(predicted["accuracy"].is_null());
   EXPECT_EQ(predicted["step"], 90);
+  EXPECT_THAT(run(predict("test.csv")).err, ContainsRegex(", rmse [0-9.]{1,6}\n"));  // as training prints it
   // Without labels, and with the columns in another order.
   write_file(folder_ / "bare.csv", "b,a\n1003,5\n1022,0\n");
   const auto bare = run(predict("bare.csv"));
