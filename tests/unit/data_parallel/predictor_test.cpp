@@ -91,6 +91,22 @@ TEST_F(PredictorTest, ModelOfABatchUsesItsFields) {
   EXPECT_THAT(error_of([&] { (void)predictor.predict(x_); }), is_error(ErrorCode::kNotFound, "factor"));
 }
 
+class Twice final : public nn::Layer {
+ public:
+  Tensor forward(const Tensor& x) const { return x * 2.0F; }
+};
+
+TEST_F(PredictorTest, TrainerPredictsWithAHandle) {
+  DataParallelOptions options = options_for(1, 0.1F);
+  const Tensor y = tensor(some_numbers(kRows * 2, 2), {kRows, 2});
+  data_parallel(
+      options, x_, y, [&](const Tensor& a, const Tensor& b) { return mse(model_(a), b); },
+      [&](Trainer& trainer) {
+        const Tensor given = trainer.predict(nn::make<Twice>(), tensor<float>({1, 2}, {2}));
+        EXPECT_EQ(floats(given), (std::vector<float>{2, 4}));
+      });
+}
+
 // Neither may be asked whether it takes a batch.
 TEST_F(PredictorTest, HandlesAndGenericFunctionsAreModels) {
   const nn::Handle<nn::Embedding> table = nn::embedding(3, 2);

@@ -98,6 +98,7 @@ class Handle {
   explicit Handle(std::shared_ptr<L> layer) : layer_(std::move(layer)) {}
   explicit operator bool() const { return layer_ != nullptr; }
   template <class... Inputs>
+  requires requires(L& layer, Inputs&&... inputs) { layer.forward(std::forward<Inputs>(inputs)...); }
   decltype(auto) operator()(Inputs&&... inputs) const {
     return (*this)->forward(std::forward<Inputs>(inputs)...);
   }
