@@ -120,7 +120,7 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
       return;
     }
     compare(described(at->type, at->dims), described(like.type(), like.dims()), "'" + name + "'");
-    if (at->bytes.size() != like.byte_count()) {
+    if (at->dims == like.dims() && at->type == like.type() && at->bytes.size() != like.byte_count()) {
       problems += "; '" + name + "' has " + detail::counted(at->bytes.size(), "byte");
     }
   };

@@ -318,6 +318,12 @@ TEST(Checkpoint, StateOfAnotherRunIsAnErrorThatListsTheDifferences) {
   refuses([](TrainerState& s) { s.parameters.pop_back(); }, "is missing");
   refuses([](TrainerState& s) { s.optimizer.clear(); }, "'momentum/0.weight' is missing");
   refuses([](TrainerState& s) { s.parameters[0].dims = {35}; }, "'0.weight' is f32[35], here f32[7, 5]");
+  refuses(
+      [](TrainerState& s) {
+        s.parameters[0].dims = {2};
+        s.parameters[0].bytes.resize(8);
+      },
+      "'0.weight' is f32[2], here f32[7, 5]; nothing");  // its bytes are as many as they should be
   refuses([](TrainerState& s) { s.optimizer[0].bytes.pop_back(); }, "has 139 bytes");
   refuses([](TrainerState& s) { s.parameters.push_back(s.parameters[0]); },
           "it has more parameters than the model");
