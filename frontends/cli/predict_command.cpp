@@ -71,6 +71,9 @@ struct Totals {
 
 std::string number_text(float value) {  // the shortest that reads back as the same f32
   std::array<char, 32> text{};
+  if (std::isnan(value)) {
+    return "nan";  // without a sign, which differs between backends
+  }
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 

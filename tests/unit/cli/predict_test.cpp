@@ -181,6 +181,12 @@ TEST_F(YokePredict, HalfMoonsPredictPoints) {
   EXPECT_THAT(lines[2], StartsWith("1,"));
 }
 
+TEST_F(YokePredict, NanHasNoSign) {
+  ASSERT_EQ(run({"train", "--epochs", "1", "--lr", "1e38", "--save", folder_ / "run"}).code, 0);
+  write_file(folder_ / "points.csv", "0,1\n");
+  EXPECT_EQ(run(predict("points.csv")).out, "prediction,probability\n0,nan\n");
+}
+
 TEST_F(YokePredict, WrongUseIsAnError) {
   write_file(folder_ / "t.csv", classes(0, 30));
   EXPECT_EQ(run({"predict"}).code, 2);
