@@ -139,14 +139,15 @@ std::vector<Outcome> try_backend(Runtime& runtime, const std::string& name) {
 void print_json(const std::vector<Outcome>& outcomes) {
   Json devices = Json::array();
   for (const Outcome& outcome : outcomes) {
+    const bool is_known = !outcome.hardware.empty();
     devices.push_back({{"backend", outcome.backend},
                        {"device", outcome.device},
                        {"hardware", outcome.hardware},
                        {"passed", outcome.passed},
                        {"reason", outcome.reason},
                        {"memory_bytes", outcome.info.memory_bytes},
-                       {"compute_units", outcome.info.compute_unit_count},
-                       {"suggested_streams", outcome.info.suggested_stream_count}});
+                       {"compute_units", is_known ? outcome.info.compute_unit_count : 0},
+                       {"suggested_streams", is_known ? outcome.info.suggested_stream_count : 0}});
   }
   std::cout << json_text({{"devices", devices}}) << '\n';
 }

@@ -386,6 +386,8 @@ TEST(YokeDevices, PluginOptionsReachThePlugin) {
   EXPECT_EQ(none.code, 1);
   EXPECT_THAT(none.out,
               AllOf(HasSubstr("NONE  null"), HasSubstr("0 devices: the plugin option devices is 0")));
+  const auto json = run({"--plugin-option=null.devices=0", "devices", "--backend", "null", "--json"});
+  EXPECT_EQ(test::json_value(json.out, "compute_units"), "0");  // of a device that does not exist
   const auto usage = run({"--plugin-option", "cc", "devices"});
   EXPECT_EQ(usage.code, 2);
   EXPECT_EQ(usage.err, "yoke: --plugin-option takes BACKEND.NAME=VALUE (cc.devices=4), not 'cc'\n");
