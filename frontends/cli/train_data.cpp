@@ -87,6 +87,12 @@ TrainData table_file(TrainOptions& options) {
   const datasets::Table table = read_table(
       options.data, options.label, datasets::LabelColumn::kRequired,
       {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
+  if (table.names.size() < 2 && options.data.extension() != ".csv") {
+    throw Error(ErrorCode::kInvalidArgument,
+                options.data.string() +
+                    " has one column, and so no features besides the label; to train on the characters of a "
+                    "text, add --model char-lstm or another model for texts");
+  }
   if (table.row_count() < 2) {
     throw Error(ErrorCode::kInvalidArgument,
                 options.data.string() + " has only one row; training and testing need at least 2");

@@ -366,6 +366,9 @@ TEST(YokeTrainTable, MistakesAreErrors) {
               HasSubstr("one.csv has only one row; training and testing need at least 2"));
   EXPECT_THAT(run({"train", "--label", "x"}).err, HasSubstr("need --data with the file of a table"));
   EXPECT_THAT(run({"train", "--test-share", "0.5"}).err, HasSubstr("need --data with the file of a table"));
+  test::write_file(folder / "names.txt", "emma\nolivia\n");
+  EXPECT_THAT(run({"train", "--data", folder / "names.txt"}).err,
+              HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
   test::write_file(folder / "t.CSV", "x,y\n1,2\n");
   EXPECT_THAT(
       run({"train", "--data", folder / "t.CSV"}).err,
