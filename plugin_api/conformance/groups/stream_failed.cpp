@@ -181,7 +181,7 @@ void abort_waiting(Kit& kit) {
       // The second try is for machines that are loaded.
       check(ends_early(kit, way, longest_wait_ns() / 16) || ends_early(kit, way, longest_wait_ns() / 2),
             "an aborted stream skips its work, but a wait for it does not end before the event for which it "
-            "waited");
+            "waited; a host callback or copies of another stream kept that event pending");
     }
   }
 }

@@ -251,7 +251,8 @@ void expect_error(const Stream& stream, std::int32_t code, const std::string& wh
   if (stream.device().plugin().has<&yoke_stream_api::stream_host_callback>()) {
     const HostCallback callback(stream);
     callback.wait();
-    check_equal(callback.status(), code, "the status that a host callback received on ", what);
+    check_equal(code_name(callback.status()), code_name(code), "the status that a host callback received on ",
+                what);
   }
 }
 
