@@ -192,9 +192,7 @@ bool has_decimal_comma(std::string field) {
 }
 
 bool has_header(const Records& records) {
-  const auto is_number = [](const std::string& field) {
-    return number_in(field) || has_decimal_comma(field);
-  };
+  const auto is_number = [](const auto& field) { return number_in(field) || has_decimal_comma(field); };
   if (records.all.size() < 2) {
     return !records.all.empty() && std::none_of(records.all[0].begin(), records.all[0].end(), is_number);
   }
