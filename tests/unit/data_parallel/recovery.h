@@ -118,19 +118,32 @@ class Recovery : public ::testing::TestWithParam<test::Streams> {
   }
 
   // A loss changes only rounding.
-  void expect_like_without_loss(std::int64_t shards) {
+  // Returns the number of runs. Sanitizers, with which a run takes about ten times longer, check every fifth case.
+  std::int64_t expect_like_without_loss(std::int64_t shards) {
+#if defined(NDEBUG)
+    constexpr int kStride = 1;
+#else
+    constexpr int kStride = 5;
+#endif
     const Outcome expected = run(shards, -1, 0, YOKE_STATUS_INTERNAL);
+    std::int64_t run_count = 1;
+    int number = 0;
     for (const std::int64_t step : {0, 3, 6}) {
       for (const std::int32_t code : {YOKE_STATUS_INTERNAL, YOKE_STATUS_DEVICE_LOST}) {
         for (const std::int64_t good : {0, 4, 9}) {
+          if (number++ % kStride != 0) {
+            continue;
+          }
           SCOPED_TRACE("step " + std::to_string(step) + ", code " + std::to_string(code) + ", call " +
                        std::to_string(good));
           const Outcome outcome = run(shards, step, good, code);
+          ++run_count;
           expect_near(outcome.losses, expected.losses);
           expect_near(outcome.values, expected.values);
         }
       }
     }
+    return run_count;
   }
 
   std::shared_ptr<test::Control> control;
