@@ -200,7 +200,8 @@ void texts(Kit& kit) {
       kit, "different texts", round, [] {}, rounds);
 }
 
-// One text, compiled, linked, launched and destroyed again and again. A cache holds it once, so hardly anything may stay.
+// One text, compiled, linked, launched and destroyed again and again. A cache holds it once. PoCL 3.1 keeps 420 bytes for
+// each program, and 70 for each context.
 void compiles(Kit& kit) {
   Device& device = kit.device();
   const SmallProgram program(device);
@@ -215,7 +216,7 @@ void compiles(Kit& kit) {
                                  workspace.get() == nullptr ? yoke_binding{} : binding(workspace)));
   };
   watch(
-      kit, "compilations of one text", round, [] {}, rounds_within(kit, round, {500, 3000, {16, 512}}));
+      kit, "compilations of one text", round, [] {}, rounds_within(kit, round, {500, 3000, {512, 4096}}));
 }
 
 // Every kind of object of a device, created, used and destroyed, and the device's handle itself.
@@ -243,7 +244,7 @@ void objects(Kit& kit) {
     use(handle);
   };
   watch(
-      kit, "rounds with a new device handle", open, [] {}, rounds_within(kit, open, {50, 300, {64, 4096}}));
+      kit, "rounds with a new device handle", open, [] {}, rounds_within(kit, open, {50, 300, {256, 8192}}));
 }
 
 void copies(Kit& kit) {
