@@ -138,7 +138,7 @@ void links(Kit& kit) {
       {6000, 60'000});
 }
 
-// A tenth of the rounds if all of them would take more than 10 seconds.
+// A tenth of the rounds if all of them would take more than 4 seconds.
 Rounds rounds_within(Kit& kit, const std::function<void(int)>& round, Rounds rounds) {
   constexpr int kTimed = 10;
   const auto start = std::chrono::steady_clock::now();
@@ -146,7 +146,7 @@ Rounds rounds_within(Kit& kit, const std::function<void(int)>& round, Rounds rou
     round(i);
   }
   const std::chrono::duration<double> one = (std::chrono::steady_clock::now() - start) / kTimed;
-  if (one.count() * (rounds.warm_up + rounds.watched) > 10 && !kit.settings().thorough) {
+  if (one.count() * (rounds.warm_up + rounds.watched) > 4 && !kit.settings().thorough) {
     rounds.warm_up /= 10;
     rounds.watched /= 10;
     rounds.allowed.heap_bytes *= 10;
@@ -238,13 +238,13 @@ void objects(Kit& kit) {
   const auto round = [&](int) { use(device); };
   watch(
       kit, "rounds with a new buffer, stream and event", round, [] {},
-      rounds_within(kit, round, {500, 3000, {16, 512}}));
+      rounds_within(kit, round, {300, 1500, {16, 512}}));
   const auto open = [&](int) {
     Device handle = another_handle(kit);
     use(handle);
   };
   watch(
-      kit, "rounds with a new device handle", open, [] {}, rounds_within(kit, open, {50, 300, {256, 8192}}));
+      kit, "rounds with a new device handle", open, [] {}, rounds_within(kit, open, {30, 150, {256, 8192}}));
 }
 
 void copies(Kit& kit) {
