@@ -66,6 +66,7 @@ inline constexpr Bug kBugs[] = {
 
     {"close_aborts_other_handles", "device.in-turn", "waiting for a stream of one of several.*ABORTED"},
     {"buffers_are_in_a_table_of_2048", "device.many-buffers", "live ones has wrong contents"},
+    {"streams_belong_to_the_device_opened_last", "device.abort-one", "after handle 0 was aborted"},
     {"abort_ends_every_device", "device.several", "after another was aborted"},
 
     // Handles of one device.
@@ -313,6 +314,8 @@ inline constexpr Bug kBugs[] = {
     {"events_are_not_counted", "lifetime.stream-orders", "live objects"},
     {"close_ignores_live_objects", "lifetime.memory-orders",
      "device_close returned OK; expected FAILED_PRECONDITION"},
+    {"compiled_texts_are_kept", "lifetime.growth-compiles", "the heap grew by .* compilations of one text"},
+    {"closed_devices_are_kept", "lifetime.growth-objects", "the heap grew by .* with a new device handle"},
     {"destroy_crashes_on_null", "lifetime.destroy-null", "SIGSEGV"},
     {"host_is_called_after_destroy", "lifetime.host-after-destroy", "after destroy had returned"},
     {"fork_guard_is_off", "lifetime.forked-child", "forked"},

@@ -9,7 +9,10 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "bug.h"
 #include "program.h"
@@ -21,6 +24,14 @@ namespace {
 constexpr std::uint64_t kPinnedShift = 8;
 constexpr std::uint64_t kMostPinned = std::uint64_t{64} << 20U;
 std::atomic<std::uint64_t> latest_limit{0};  // memory limit of the handle opened last
+std::weak_ptr<DeviceState> latest_state;     // of the handle opened last; with the bug that needs it only
+
+// What the bugs of growing memory never free.
+void keep(std::string text) {
+  static auto* const kept = new std::vector<std::string>;
+  text.resize(text.size() + 1000);
+  kept->push_back(std::move(text));
+}
 
 // A table that an application may offer.
 struct Greeting {
@@ -33,6 +44,9 @@ struct Greeting {
 Device::Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
     : state_(std::make_shared<DeviceState>(std::move(hub))), memory_limit_(memory_limit) {
   latest_limit = memory_limit;
+  if (on<"streams_belong_to_the_device_opened_last">()) {
+    latest_state = state_;
+  }
   state_->hub.any_lost = false;
 }
 
@@ -85,6 +99,9 @@ std::unique_ptr<sdk::Buffer> Device::create_buffer(std::uint64_t byte_count, std
 
 std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
   state_->check_not_lost();
+  if (on<"compiled_texts_are_kept">()) {
+    keep(std::string(text));
+  }
   return std::make_unique<Code>(text, state_);
 }
 
@@ -95,7 +112,8 @@ std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
 
 std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t) {
   state_->check_not_lost();
-  return std::make_unique<Stream>(state_);
+  const std::shared_ptr<DeviceState> latest = latest_state.lock();
+  return std::make_unique<Stream>(latest != nullptr ? latest : state_);
 }
 
 void Device::abort() {
@@ -168,6 +186,9 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
     throw sdk::Failure(YOKE_STATUS_INTERNAL, "the mutant does not have that device");
   }
   host().log(YOKE_LOG_DEBUG, "device.open backend=mutant device=" + std::to_string(ordinal));
+  if (on<"closed_devices_are_kept">()) {
+    keep("");
+  }
   return std::make_unique<Device>(hub_, static_cast<std::uint64_t>(options.integer("memory_limit")));
 }
 
