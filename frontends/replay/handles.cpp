@@ -85,21 +85,39 @@ std::optional<std::uint64_t> Handles::find(Key key, Kind kind) const {
                                                             : std::nullopt;
 }
 
-std::int32_t Handles::wait_for(std::uint64_t stream, std::chrono::nanoseconds timeout) const {
-  const std::uint64_t words[] = {stream,
+std::int32_t Handles::wait_for(Function wait, std::uint64_t object, std::chrono::nanoseconds timeout) const {
+  const std::uint64_t words[] = {object,
                                  static_cast<std::uint64_t>(std::max<std::int64_t>(timeout.count(), 0))};
-  return functions_.call(Function::stream_wait, words);
+  return functions_.call(wait, words);
 }
 
-bool Handles::wait(std::uint64_t stream) const {
-  const std::int32_t code = streams_.count(stream) == 0 ? YOKE_STATUS_OK : wait_for(stream, timeout_);
+std::int32_t Handles::wait_until_done(Function wait, std::uint64_t object, const char* what) const {
+  const std::int32_t code = wait_for(wait, object, timeout_);
   if (code == YOKE_STATUS_DEADLINE_EXCEEDED) {
     throw Error(ErrorCode::kDeadlineExceeded,
-                "the replay ends early: a stream was still busy after " +
+                std::string("the replay ends early: ") + what + " after " +
                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(timeout_).count()) +
                     " s");
   }
-  return code == YOKE_STATUS_OK;
+  return code;
+}
+
+bool Handles::wait(std::uint64_t stream) const {
+  return streams_.count(stream) == 0 ||
+         wait_until_done(Function::stream_wait, stream, "a stream was still busy") == YOKE_STATUS_OK;
+}
+
+void Handles::wait_as_queried(Function function, const Record& call, std::uint64_t object) const {
+  const bool is_event = function == Function::event_query;
+  if ((!is_event && function != Function::stream_query) || call.code != YOKE_STATUS_OK ||
+      call.values[abi::row_of(function).find("out_state")].number == YOKE_STATE_PENDING) {
+    return;
+  }
+  if (is_event) {
+    (void)wait_until_done(Function::event_wait, object, "the work before an event was still running");
+  } else {
+    (void)wait(object);
+  }
 }
 
 void Handles::wait_for_all() const {
@@ -109,7 +127,8 @@ void Handles::wait_for_all() const {
 bool Handles::is_idle_within(std::chrono::nanoseconds timeout) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
   return std::all_of(streams_.begin(), streams_.end(), [&](std::uint64_t stream) {
-    return wait_for(stream, end - std::chrono::steady_clock::now()) != YOKE_STATUS_DEADLINE_EXCEEDED;
+    return wait_for(Function::stream_wait, stream, end - std::chrono::steady_clock::now()) !=
+           YOKE_STATUS_DEADLINE_EXCEEDED;
   });
 }
 

@@ -51,6 +51,9 @@ class Handles {
   // Both wait until streams are idle, and return false if the work has failed. Throw Error kDeadlineExceeded.
   bool wait(std::uint64_t stream) const;
   void wait_for_all() const;
+  // If the call is a query of a stream or an event that reported the end of work, waits for it: the recorded host may
+  // have left out waits between streams because of it. `object` is the backend's handle. Throws Error kDeadlineExceeded.
+  void wait_as_queried(Function function, const Record& call, std::uint64_t object) const;
 
  private:
   struct Live {
@@ -58,7 +61,9 @@ class Handles {
     std::uint64_t word = 0;
     std::uint64_t parent = 0;
   };
-  std::int32_t wait_for(std::uint64_t stream, std::chrono::nanoseconds timeout) const;
+  std::int32_t wait_for(Function wait, std::uint64_t object, std::chrono::nanoseconds timeout) const;
+  // As wait_for with the replay's timeout. Throws Error kDeadlineExceeded, which names the object.
+  std::int32_t wait_until_done(Function wait, std::uint64_t object, const char* what) const;
   bool is_idle_within(std::chrono::nanoseconds timeout) const;
   void call_for_each(Kind kind, Function function) const;
 

@@ -295,6 +295,8 @@ void Replayer::replay(const Record& record) {
   } else if (row->ends_handle() && row->function != Function::event_destroy) {
     handles_.wait_for_all();
     memory_.clear_sources();
+  } else {
+    handles_.wait_as_queried(row->function, record, arguments.words[0]);
   }
   issue(*row, record, arguments);
 }

@@ -44,6 +44,28 @@ TEST_P(Replay, RunWithDataIsBitEqualOnBackendsWithEitherKindOfStreams) {
   }
 }
 
+// After a query has reported the end of work, a host need not order other streams after it.
+TEST_P(Replay, QueriedWorkHasEndedBeforeLaterCalls) {
+  for (const bool by_event : {true, false}) {
+    {
+      const Rig rig(GetParam(), options("trace", true));
+      const auto buffer = buffer_of<float>(rig.device, 4);
+      const auto first = rig.stream();
+      for (const float value : {1.0F, 2.0F, 3.0F}) {
+        first->fill(buffer, &value, sizeof(value));
+      }
+      const Event last = first->record();
+      wait_until([&] { return by_event ? last.is_done() : first->is_idle(); });
+      EXPECT_EQ(read<float>(*rig.stream(), buffer)[0], 3.0F);
+    }
+    const auto control = Rig::make_control(GetParam());
+    control->delay_us = 20'000;  // the fills take longer than a copy that does not wait for them
+    const auto report = run(file(), control);
+    EXPECT_EQ(report.differences, 0) << first_of(report);
+    EXPECT_EQ(report.contents_equal, 1);
+  }
+}
+
 TEST_P(Replay, ContentsAreGeneratedAndNotComparedWithoutData) {
   const auto report = run(record(false), GetParam());
   EXPECT_EQ(report.differences, 0) << first_of(report);
