@@ -247,10 +247,8 @@ class Chains {
     plugin_.need<&yoke_backend_api::device_to_device>();
     const std::uint32_t count = plugin_.some_devices();
     for (std::uint32_t i = 0; i < std::clamp(count, 2U, 3U); ++i) {  // two handles of a single device
-      const std::uint32_t ordinal = (kit.settings().device + i) % count;
-      devices_.emplace_back(
-          kit, kit.plugin(), ordinal,
-          ordinal == kit.settings().device ? kit.device_options() : std::vector<yoke_option>());
+      // All with the options, which may decide what the devices compile.
+      devices_.emplace_back(kit, kit.plugin(), (kit.settings().device + i) % count, kit.device_options());
     }
     for (Device& device : devices_) {
       const Code code = compile(device, kText);

@@ -142,7 +142,8 @@ std::unique_ptr<Device> other_device(Kit& kit) {
   if (count < 2) {
     return nullptr;
   }
-  auto other = std::make_unique<Device>(kit, kit.plugin(), (kit.settings().device + 1) % count);
+  auto other =
+      std::make_unique<Device>(kit, kit.plugin(), (kit.settings().device + 1) % count, kit.device_options());
   const yoke_device_info mine = kit.device().info();
   const yoke_device_info its = other->info();
   const bool is_alike = its.type_mask == mine.type_mask && std::string_view(its.name) == mine.name;

@@ -113,12 +113,12 @@ class Device final : public sdk::Device {
 class Backend final : public sdk::Backend {
  public:
   sdk::Provides provides() const override { return {.streams = true, .programs = true, .faults = true}; }
-  std::uint32_t device_count() override { return 1; }
+  std::uint32_t device_count() override { return 2; }  // the kit then also tests two devices with options
 
-  sdk::DeviceInfo describe(std::uint32_t) override {
+  sdk::DeviceInfo describe(std::uint32_t ordinal) override {
     sdk::DeviceInfo info;
     info.name = "products only";
-    info.unique_id = "partial:0";
+    info.unique_id = "partial:" + std::to_string(ordinal);
     info.types = {YOKE_TYPE_F64, YOKE_TYPE_F32, YOKE_TYPE_I64, YOKE_TYPE_I32,
                   YOKE_TYPE_U32, YOKE_TYPE_U8,  YOKE_TYPE_BOOL};
     info.kind = YOKE_DEVICE_CPU;
