@@ -59,6 +59,14 @@ TEST(Npz, EveryTypeIsLoadedAsSaved) {
   EXPECT_THAT(folder.names(), ElementsAre("all.npz"));
 }
 
+TEST(Npz, FileWithoutArraysIsAnEmptyArchive) {
+  const TemporaryFolder folder;
+  save_npz(folder / "a.npz", {});
+  EXPECT_THAT(load_npz(folder / "a.npz"), IsEmpty());
+  EXPECT_EQ(std::system(("python3 -m zipfile --list " + (folder / "a.npz").string() + " >/dev/null").c_str()),
+            0);
+}
+
 TEST(Npz, EqualArraysGiveEqualFiles) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", every_type());

@@ -153,6 +153,10 @@ class ZipWriter {
   // Calls `write` with the bytes of the archive, in pieces.
   template <class Write>
   void finish(const Write& write) {
+    if (zip_get_num_entries(archive_.get(), 0) == 0) {  // zip_close would delete the archive
+      constexpr std::array<char, 22> kEnd = {'P', 'K', 5, 6};
+      return write(std::as_bytes(std::span(kEnd)));
+    }
     if (zip_close(archive_.get()) != 0) {
       throw failed(*zip_get_error(archive_.get()));
     }
