@@ -60,7 +60,8 @@ struct Shard {
   std::uint32_t number = 0;
   std::shared_ptr<Stream> stream;
   // Holds the parameters, "loss", "metric/<name>" and, if the shard ever gets rows, "gradient/<parameter>" and the
-  // fields of the batch, such as "inputs" and "targets".
+  // fields of the batch, such as "inputs" and "targets". Shards may share parameters, which are then on the device of
+  // one of them: read them with Trainer::replica().
   Context context;
   std::int64_t seed = 0;
   std::int64_t rows = 0;  // of all micro-batches of the current batch; 0: the shard is idle in this step
