@@ -41,11 +41,12 @@ std::string progress_line(const std::string& before, double share, const std::st
 }
 
 Progress::Progress(std::ostream& out, bool on_terminal, std::int64_t epochs, std::int64_t steps_per_epoch,
-                   std::int64_t rows_per_step, std::function<double()> loss)
+                   std::int64_t total_steps, std::int64_t rows_per_step, std::function<double()> loss)
     : out_(out),
       on_terminal_(on_terminal),
       epochs_(epochs),
       steps_per_epoch_(steps_per_epoch),
+      total_steps_(total_steps),
       rows_per_step_(rows_per_step),
       loss_(std::move(loss)),
       start_(Clock::now()) {}
@@ -73,16 +74,16 @@ void Progress::step_done(std::int64_t step_in_epoch) {
 void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
   const double seconds = std::chrono::duration<double>(now - start_).count();
   const double per_second = static_cast<double>(steps_done_) / seconds;
-  const auto left = static_cast<double>(epochs_ * steps_per_epoch_ - steps_done_);
+  const auto left = static_cast<double>(total_steps_ - steps_done_);
   const std::string loss = fixed(loss_(), 4);  // may print a warning
   const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + ", step " +
-                             std::to_string(steps_done_) + "/" + std::to_string(epochs_ * steps_per_epoch_) +
-                             " ";
+                             std::to_string(steps_done_) + "/" + std::to_string(total_steps_) + " ";
   const std::string after =
       "loss " + loss + ", " +
       grouped(static_cast<std::uint64_t>(per_second * static_cast<double>(rows_per_step_))) +
       " examples/s, " + duration(left / per_second) + " left";
-  const auto share = static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch_);
+  const std::int64_t in_epoch = std::min(steps_per_epoch_, total_steps_ - (epoch_ - 1) * steps_per_epoch_);
+  const auto share = static_cast<double>(steps_done) / static_cast<double>(in_epoch);
   std::cerr << "\r\033[K" << progress_line(before, share, after, terminal_width()) << std::flush;
 }
 

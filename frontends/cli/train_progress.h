@@ -20,8 +20,9 @@ std::string progress_line(const std::string& before, double share, const std::st
 class Progress {
  public:
   // `loss` may make the host wait, so it is called only when a line is drawn.
+  // The last of the `epochs` may be cut short by `total_steps`.
   Progress(std::ostream& out, bool on_terminal, std::int64_t epochs, std::int64_t steps_per_epoch,
-           std::int64_t rows_per_step, std::function<double()> loss);
+           std::int64_t total_steps, std::int64_t rows_per_step, std::function<double()> loss);
 
   void begin_epoch(std::int64_t epoch);  // from 1
   void step_done(std::int64_t step_in_epoch);
@@ -37,6 +38,7 @@ class Progress {
   bool on_terminal_;
   std::int64_t epochs_;
   std::int64_t steps_per_epoch_;
+  std::int64_t total_steps_;
   std::int64_t rows_per_step_;
   std::function<double()> loss_;
   std::int64_t epoch_ = 0;

@@ -103,7 +103,8 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
   if (options_.merge == MergeStrategy::kAuto && report_->shards > 1) {
     out_ << "merge: " << report_->merge_reason << std::endl;
   }
-  Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(), options_.batch,
+  Progress progress(out_, can_redraw(), options_.epochs, trainer.steps_per_epoch(),
+                    total_steps(options_, data_), options_.batch,
                     [&] { return loss_so_far(trainer, progress); });
   for (const std::string& text :
        {idle_text(options_, report_->shards), unused_text(options_, report_->shards)}) {

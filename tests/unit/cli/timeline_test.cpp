@@ -133,11 +133,11 @@ TEST(YokeProgress, LineFitsTheTerminal) {
 TEST(YokeProgress, LineShowsEpochStepLossRateAndTimeLeft) {
   std::ostringstream out;
   ::testing::internal::CaptureStderr();
-  cli::Progress progress(out, true, 3, 10, 20, [] { return 0.25; });
+  cli::Progress progress(out, true, 3, 10, 25, 20, [] { return 0.25; });
   progress.begin_epoch(2);
   progress.step_done(3);
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              ::testing::MatchesRegex(".*epoch 2/3, step 14/30 .*loss 0.2500, [0-9,]+ examples/s, .* left"));
+              ::testing::MatchesRegex(".*epoch 2/3, step 14/25 .*loss 0.2500, [0-9,]+ examples/s, .* left"));
   EXPECT_EQ(out.str(), "");
 }
 

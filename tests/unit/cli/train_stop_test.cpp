@@ -200,12 +200,12 @@ TEST(YokeTrainStop, OneShardWarnsOfMergeOptions) {
 }
 
 // Runs a short training with standard error on a new terminal, and returns what it wrote there.
-std::string written_to_terminal(const char* type) {
+std::string written_to_terminal(const char* type, const std::string& length = "--epochs 2") {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   EXPECT_EQ(::grantpt(terminal) + ::unlockpt(terminal), 0);
   const std::string script =
       std::string(type == nullptr ? "unset TERM" : "export TERM=" + std::string(type)) +
-      "; exec " YOKE_TEST_COMMAND " train --epochs 2 --shards 1 2> " + ::ptsname(terminal);
+      "; exec " YOKE_TEST_COMMAND " train " + length + " --shards 1 2> " + ::ptsname(terminal);
   const int other_end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);  // keeps the output for the read
   const auto outcome = test::Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
   EXPECT_EQ(outcome.code, 0);
@@ -223,6 +223,10 @@ TEST(YokeTrainStop, ProgressIsDrawnOnlyOnTerminalsThatCanRedraw) {
   EXPECT_THAT(written_to_terminal("xterm"), HasSubstr("\r\033[K"));
   EXPECT_EQ(written_to_terminal("dumb"), "");
   EXPECT_EQ(written_to_terminal(nullptr), "");
+}
+
+TEST(YokeTrainStop, ProgressCountsTheStepsOfTheRunAndNotOfWholeEpochs) {
+  EXPECT_THAT(written_to_terminal("xterm", "--steps 130"), HasSubstr("epoch 1/2, step 1/130 ["));
 }
 
 }  // namespace
