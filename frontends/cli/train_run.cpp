@@ -332,7 +332,7 @@ void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
 void TrainRun::save(Trainer& trainer, Progress& progress) {
   if (checkpoints_->is_on()) {
     save_checkpoint(trainer);
-    if (report_->saved) {
+    if (report_->saved && report_->resumed_step != trainer.step_count()) {  // else nothing is new
       progress.line("saved checkpoints to " + options_.checkpoints.string());
     }
   } else if (!options_.save.empty()) {

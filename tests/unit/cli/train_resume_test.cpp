@@ -141,6 +141,8 @@ TEST(YokeTrainResume, FinishedRunIsOnlyEvaluated) {
                         "a larger --epochs continues it\n"));
   EXPECT_EQ(json_value(again.last_line(), "test_loss"), json_value(first.last_line(), "test_loss"));
   EXPECT_EQ(json_value(again.last_line(), "resumed_step"), "320");
+  EXPECT_THAT(first.err, HasSubstr("saved checkpoints to "));
+  EXPECT_THAT(again.err, Not(HasSubstr("saved checkpoints to ")));
 }
 
 TEST(YokeTrainResume, RunThatAsksForFewerStepsSaysSo) {
