@@ -3,6 +3,7 @@
 #include "train_checkpoints.h"
 
 #include <yoke/runtime/error.h>
+#include <yoke/safetensors.h>
 
 #include <charconv>
 
@@ -57,6 +58,12 @@ void refuse_other(const std::filesystem::path& latest, const std::string& name, 
 }  // namespace
 
 TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
+  if (!options.load.empty()) {
+    std::error_code ignored;
+    const bool is_folder = std::filesystem::is_directory(options.load, ignored);
+    load_ = is_folder ? checkpoint_weights(options.load) : options.load;
+    (void)load_arrays(load_);
+  }
   if (options.checkpoints.empty()) {
     return;
   }
@@ -103,10 +110,8 @@ void TrainCheckpoints::read(const TrainData& data) {
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {
   plateau_ = plateau;
-  if (!options_.load.empty()) {
-    std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(options_.load, ignored);
-    trainer.restore_params(is_folder ? checkpoint_weights(options_.load) : options_.load);
+  if (!load_.empty()) {
+    trainer.restore_params(load_);
   }
   if (found_) {
     trainer.set_state(found_->state);

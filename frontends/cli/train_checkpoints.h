@@ -21,8 +21,8 @@ inline constexpr const char* kBestFolder = "best";
 
 class TrainCheckpoints {
  public:
-  // Opens the folder of --save, if one is given, and locks it. Throws Error: it has checkpoints, and --resume is
-  // missing.
+  // Reads the file of --load, so that a wrong one is an Error before the data is read. Opens the folder of --save, if
+  // one is given, and locks it. Throws Error: it has checkpoints, and --resume is missing.
   explicit TrainCheckpoints(const TrainOptions& options);
 
   // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.
@@ -52,6 +52,7 @@ class TrainCheckpoints {
 
   const TrainOptions& options_;
   ReduceOnPlateau* plateau_ = nullptr;
+  std::filesystem::path load_;  // the file of --load; empty: none
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;
   std::optional<Checkpoint> found_;

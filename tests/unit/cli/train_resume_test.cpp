@@ -220,6 +220,16 @@ TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {
               HasSubstr("does not match the model"));
 }
 
+TEST(YokeTrainResume, FileToLoadIsReadBeforeTheData) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "text.npz", "not an archive");
+  for (const char* name : {"none.npz", "text.npz"}) {
+    const auto outcome = run({"train", "--data", "/nowhere", "--load", folder / name});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err, AllOf(HasSubstr(name), Not(HasSubstr("nowhere"))));
+  }
+}
+
 TEST(YokeTrainResume, StepsEndTheRun) {
   const auto outcome = run({"train", "--steps", "130", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
