@@ -2,9 +2,11 @@
 // frontends/cli/train_checkpoints.cpp: reads and writes the checkpoints of yoke train.
 #include "train_checkpoints.h"
 
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/safetensors.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "text.h"
@@ -62,7 +64,9 @@ TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(optio
     std::error_code ignored;
     const bool is_folder = std::filesystem::is_directory(options.load, ignored);
     load_ = is_folder ? checkpoint_weights(options.load) : options.load;
-    (void)load_arrays(load_);
+    for (const NamedArray& array : load_arrays(load_)) {
+      loaded_names_.push_back(array.name);
+    }
   }
   if (options.checkpoints.empty()) {
     return;
@@ -122,6 +126,26 @@ std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau)
     found_.reset();
   }
   return trainer.step_count();
+}
+
+std::string TrainCheckpoints::unused_text(const Trainer& trainer) const {
+  constexpr std::size_t kMostNames = 5;
+  std::vector<std::string> names;
+  for (const std::string& name : loaded_names_) {
+    const auto& all = trainer.owner_params();
+    if (std::none_of(all.begin(), all.end(), [&](const Parameter& each) { return each.name() == name; })) {
+      names.push_back("'" + name + "'");
+    }
+  }
+  if (names.empty()) {
+    return {};
+  }
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMostNames));
+  return load_.string() + " has " + detail::counted(count, "array") +
+         " that the model does not have: " + join(names, ", ") +
+         (count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : "") +
+         "; if the model should have them, give the --model of that file";
 }
 
 void TrainCheckpoints::restore_plateau() {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train.h"
 
@@ -30,6 +31,8 @@ class TrainCheckpoints {
   // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done. Keeps `plateau`,
   // whose state is part of the checkpoints, or null.
   std::int64_t start(Trainer& trainer, ReduceOnPlateau* plateau);
+  // A warning about arrays in the file of --load that the model does not have; empty if it has all.
+  std::string unused_text(const Trainer& trainer) const;
   bool is_on() const { return folder_.has_value(); }
   // The step of the latest checkpoint that this run has written or started from; empty: none.
   std::optional<std::int64_t> saved_step() const { return saved_step_; }
@@ -53,6 +56,7 @@ class TrainCheckpoints {
   const TrainOptions& options_;
   ReduceOnPlateau* plateau_ = nullptr;
   std::filesystem::path load_;  // the file of --load; empty: none
+  std::vector<std::string> loaded_names_;
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;
   std::optional<Checkpoint> found_;

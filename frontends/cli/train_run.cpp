@@ -135,6 +135,9 @@ void TrainRun::resume(Trainer& trainer, Evaluation& evaluation, Progress& progre
     report_->resumed_step = done;
     out_ << "resuming after step " << grouped(static_cast<std::uint64_t>(done)) << std::endl;
   }
+  if (const std::string text = checkpoints_->unused_text(trainer); !text.empty()) {
+    progress.warn(text);
+  }
   if (is_at_end(trainer)) {
     out_ << "nothing is trained, because the run ends after step " << total_steps(options_, data_)
          << "; a larger " << (options_.steps != 0 ? "--steps" : "--epochs") << " continues it" << std::endl;

@@ -209,6 +209,7 @@ TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {
     const auto outcome = run(joined(one, {"--lr", "1e-38", "--load", folder / source, "--save",
                                           folder / (std::string(source) + ".npz")}));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
     for (const NamedArray& each : load_npz(folder / (std::string(source) + ".npz"))) {
       const auto same = std::find_if(trained.begin(), trained.end(),
                                      [&](const NamedArray& other) { return other.name == each.name; });
@@ -218,6 +219,32 @@ TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {
   }
   EXPECT_THAT(run({"train", "--epochs", "1", "--model", "mlp:8", "--load", folder / "a.safetensors"}).err,
               HasSubstr("does not match the model"));
+}
+
+TEST(YokeTrainResume, ArraysToLoadThatTheModelDoesNotHaveAreNamed) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> one = {"train", "--steps", "1", "--model", "mlp:7"};
+  ASSERT_EQ(run(joined(one, {"--save", folder / "a.npz"})).code, 0);
+  const auto all = load_npz(folder / "a.npz");
+  const auto err_with = [&](int more) {
+    auto arrays = all;
+    for (int i = 0; i < more; ++i) {
+      arrays.push_back(arrays[0]);
+      arrays.back().name = "extra" + std::to_string(i);
+    }
+    save_npz(folder / "b.npz", arrays);
+    const auto outcome = run(joined(one, {"--load", folder / "b.npz"}));
+    EXPECT_EQ(outcome.code, 0);
+    return outcome.err;
+  };
+  const std::string file = folder / "b.npz";
+  EXPECT_EQ(err_with(0), "");
+  EXPECT_EQ(err_with(1), "yoke: warning: " + file +
+                             " has 1 array that the model does not have: 'extra0'; if the model should have "
+                             "them, give the --model of that file\n");
+  EXPECT_THAT(err_with(7),
+              HasSubstr("has 7 arrays that the model does not have: 'extra0', 'extra1', 'extra2', "
+                        "'extra3', 'extra4' and 2 more; "));
 }
 
 TEST(YokeTrainResume, FileToLoadIsReadBeforeTheData) {
