@@ -77,6 +77,10 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
       words.push_back(option);
     }
   } else if (const auto* text = value.as_string()) {
+    if (text->get().empty()) {
+      throw UsageError("--config: " + place + ": '" + option.substr(2) +
+                       "' has an empty value; give a value, or leave the option out");
+    }
     words.push_back(option + "=" + text->get());
   } else if (const auto* whole = value.as_integer()) {
     words.push_back(option + "=" + std::to_string(whole->get()));

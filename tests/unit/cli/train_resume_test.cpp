@@ -313,6 +313,8 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
   refuses("shards = 2\nrow-weights = [1, 2]\n",
           "a.toml, line 2: --row-weights takes one value, not several; a list is one value with commas");
   refuses("epochs = 1979-05-27\n", "line 1: 'epochs' takes text, a number, true, false or a list of these");
+  refuses("lr = 1\ndata = \"\"\n",
+          "a.toml, line 2: 'data' has an empty value; give a value, or leave the option out");
   refuses("[epochs]\n",
           "'epochs' takes text, a number, true, false or a list of these; write options without");
   refuses("lr = 1\nepochs = true\n", "a.toml, line 2: --epochs needs a value");
