@@ -2,6 +2,7 @@
 // frontends/cli/predict_command.cpp: yoke predict: a prediction for each row of data, and metrics if there are labels.
 #include <yoke/models.h>
 #include <yoke/output_file.h>
+#include <yoke/runtime/ending.h>
 
 #include <algorithm>
 #include <charconv>
@@ -51,7 +52,7 @@ std::optional<PredictOptions> parse_predict(Arguments arguments) {
   if (!line.parse(arguments)) {
     return std::nullopt;
   }
-  const std::string ending = std::filesystem::path(options.out).extension().string();
+  const std::string ending = detail::ending_of(options.out);
   if (options.data.empty()) {
     throw UsageError("--data is missing; give a table, a folder or file of images, or a text");
   }
@@ -236,7 +237,7 @@ int predict_command(Arguments arguments) {
   check_files({{"--data", options->data}, {"--from", options->trained.from}}, {{"--out", options->out}});
   Trained trained = load_trained(options->trained);
   const PredictData data = read_predict_data(options->data, trained);
-  const bool is_npy = std::filesystem::path(options->out).extension() == ".npy";
+  const bool is_npy = detail::ending_of(options->out) == ".npy";
   std::optional<OutputFile> file;  // fails before the work if it cannot be written
   if (!options->out.empty() && !is_npy) {
     file.emplace(options->out);

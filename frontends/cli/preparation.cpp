@@ -2,6 +2,7 @@
 // frontends/cli/preparation.cpp: writes and reads how data was prepared, as JSON.
 #include "preparation.h"
 
+#include <yoke/runtime/ending.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -108,14 +109,14 @@ Preparation parse_preparation(const std::string& text, const std::string& where)
 }
 
 bool is_table_file(const std::filesystem::path& file) {
-  const std::string ending = file.extension().string();
+  const std::string ending = detail::ending_of(file);
   return ending == ".csv" || ending == ".txt" || ending == ".tsv" || ending == ".dat" || ending == ".data";
 }
 
 datasets::Table read_table(const std::filesystem::path& file, const std::string& label,
                            datasets::LabelColumn column, const datasets::TableOptions& options) {
-  return file.extension() == ".csv" ? datasets::read_csv(file, label, column, options)
-                                    : datasets::read_columns(file, label, column, options);
+  return detail::ending_of(file) == ".csv" ? datasets::read_csv(file, label, column, options)
+                                           : datasets::read_columns(file, label, column, options);
 }
 
 }  // namespace yoke::cli

@@ -2,6 +2,7 @@
 // frontends/cli/train_data.cpp: reads MNIST-like files or tables, or generates half-moons.
 #include <yoke/datasets.h>
 #include <yoke/runtime/counted.h>
+#include <yoke/runtime/ending.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -87,7 +88,7 @@ TrainData table_file(TrainOptions& options) {
   const datasets::Table table = read_table(
       options.data, options.label, datasets::LabelColumn::kRequired,
       {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
-  if (table.names.size() < 2 && options.data.extension() != ".csv") {
+  if (table.names.size() < 2 && detail::ending_of(options.data) != ".csv") {
     throw Error(ErrorCode::kInvalidArgument,
                 options.data.string() +
                     " has one column, and so no features besides the label; to train on the characters of a "

@@ -3,6 +3,7 @@
 #include <yoke/data_parallel.h>
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/counted.h>
+#include <yoke/runtime/ending.h>
 
 #include <algorithm>
 #include <limits>
@@ -167,7 +168,8 @@ namespace {
 
 void choose_files(TrainOptions& options, const TypedOptions& typed) {
   const std::filesystem::path save = typed.save;
-  const bool is_file = save.extension() == ".npz" || save.extension() == ".safetensors";
+  const std::string format = detail::ending_of(save);
+  const bool is_file = format == ".npz" || format == ".safetensors";
   (is_file ? options.save : options.checkpoints) = save;
   check(!options.checkpoints.empty() || (!typed.save_every && !typed.keep && !options.resume),
         "--save-every, --keep and --resume need --save with a folder for checkpoints");
@@ -183,7 +185,7 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
   options.keep = typed.keep.value_or(options.keep);
   options.early_stopping = typed.early_stopping.value_or(0);
   options.report = typed.report;
-  const std::string ending = options.report.extension().string();
+  const std::string ending = detail::ending_of(options.report);
   check(options.report.empty() || ending == ".html" || ending == ".htm",
         "--report takes a file that ends in .html, not '" + typed.report + "'");
   options.steps = typed.steps.value_or(0);

@@ -278,12 +278,14 @@ TEST(Safetensors, ArraysThatTheFormatCannotHoldAreErrorsBeforeAnythingIsWritten)
 TEST(Safetensors, FileNameChoosesTheFormat) {
   const TemporaryFolder folder;
   const std::vector<NamedArray> arrays = {array<float>("w", Type::kF32, {2}, {1, 2})};
-  for (const char* name : {"a.npz", "a.safetensors"}) {
+  for (const char* name : {"a.npz", "a.safetensors", "B.NPZ", "B.SafeTensors"}) {
     save_arrays(folder / name, arrays);
     EXPECT_THAT(values_of<float>(load_arrays(folder / name).at(0).bytes), ElementsAre(1, 2)) << name;
   }
   EXPECT_EQ(test::read_whole(folder / "a.npz").substr(0, 2), "PK");
   EXPECT_EQ(load_safetensors(folder / "a.safetensors").arrays.size(), 1U);
+  EXPECT_EQ(test::read_whole(folder / "B.NPZ").substr(0, 2), "PK");
+  EXPECT_EQ(load_safetensors(folder / "B.SafeTensors").arrays.size(), 1U);
 }
 
 }  // namespace

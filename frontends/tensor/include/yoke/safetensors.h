@@ -31,7 +31,7 @@ void save_safetensors(const std::filesystem::path& path, std::span<const NamedAr
 // for element types that yoke does not have, such as I8.
 Safetensors load_safetensors(const std::filesystem::path& path);
 
-// Whether the file's name ends in ".safetensors".
+// Whether the file's name ends in ".safetensors", in any case.
 bool is_safetensors(const std::filesystem::path& path);
 
 // Saves or loads a .safetensors file if the name ends so, else a .npz file.

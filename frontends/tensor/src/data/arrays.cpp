@@ -3,6 +3,7 @@
 #include "data/arrays.h"
 
 #include <yoke/runtime/counted.h>
+#include <yoke/runtime/ending.h>
 #include <yoke/runtime/error.h>
 #include <yoke/safetensors.h>
 
@@ -40,7 +41,7 @@ void check_arrays(const std::filesystem::path& path, std::span<const NamedArray>
 }  // namespace detail
 
 bool is_safetensors(const std::filesystem::path& path) {
-  return path.extension() == ".safetensors";
+  return detail::ending_of(path) == ".safetensors";
 }
 
 void save_arrays(const std::filesystem::path& path, std::span<const NamedArray> arrays) {

@@ -3,6 +3,7 @@
 #include "data/idx.h"
 
 #include <yoke/runtime/counted.h>
+#include <yoke/runtime/ending.h>
 #include <yoke/runtime/error.h>
 
 #include <limits>
@@ -37,7 +38,7 @@ IdxFile read_idx(const std::filesystem::path& path, std::size_t rank) {
   IdxFile file{.path = path, .dims = {}, .bytes = read_file(path), .data_offset = 4 + 4 * rank};
   if (is_gzip(file.bytes)) {
     file.bytes = gunzip(file.bytes, path.string());
-  } else if (path.extension() == ".gz" && file.bytes.size() >= 2) {
+  } else if (detail::ending_of(path) == ".gz" && file.bytes.size() >= 2) {
     throw Error(ErrorCode::kDataLoss,
                 path.string() +
                     ": it is not a gzip file, despite its name; download it again, or remove "

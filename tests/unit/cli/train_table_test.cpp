@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cli/train_table_test.cpp: yoke train on tables.
+#include <gmock/gmock.h>
+#include <yoke/npz.h>
+
+#include "words.h"
+
+namespace yoke {
+namespace {
+
+using test::json_value;
+using test::run;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+
+// 300 rows of y = 3 + 20 a - 10 b + 5 a b, and a column that must not be used.
+std::string regression_table(const char* separator, bool has_header) {
+  std::string text = has_header ? "a,b,cheat,y\n" : "";
+  for (int i = 0; i < 300; ++i) {
+    const double a = i % 17 / 17.0;
+    const double b = i % 23 / 23.0;
+    const double y = 3 + 20 * a - 10 * b + 5 * a * b;
+    text += std::to_string(a) + separator + std::to_string(b) + separator + std::to_string(i) + separator +
+            std::to_string(y) + "\n";
+  }
+  return text;
+}
+
+TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", regression_table(",", true));
+  const auto outcome =
+      run({"train", "--data", folder / "t.csv", "--label", "y", "--drop", "cheat", "--optimizer", "adam",
+           "--lr", "0.01", "--epochs", "60", "--model", "mlp:20", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string json = outcome.last_line();
+  EXPECT_THAT(outcome.err, HasSubstr("270 training and 30 test rows of 2 features; regression of 'y'"));
+  const double rmse = std::stod(json_value(json, "rmse"));
+  EXPECT_LT(rmse, 0.5);  // the deviation of y is 6.3
+  EXPECT_GT(rmse, 1e-4);
+  EXPECT_EQ(json_value(json, "validation_accuracy"), "null");
+  EXPECT_EQ(json_value(json, "validation_loss"), json_value(json, "test_loss"));
+}
+
+TEST(YokeTrainTable, SplitFileChoosesTheTestRows) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.txt", regression_table(" ", false));
+  std::string forward;
+  std::string backward;
+  for (int i = 0; i < 300; ++i) {
+    forward += std::to_string(i) + " ";
+    backward += std::to_string(299 - i) + " ";
+  }
+  test::write_file(folder / "s.txt", forward + "\n" + backward + "\n");
+  const auto loss = [&](const std::string& split) {
+    const auto outcome = run({"train", "--data", folder / "t.txt", "--splits", folder / "s.txt", "--split",
+                              split, "--epochs", "1", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return json_value(outcome.last_line(), "test_loss");
+  };
+  EXPECT_EQ(loss("1"), loss("1"));
+  EXPECT_NE(loss("0"), loss("1"));
+  EXPECT_THAT(run({"train", "--data", folder / "t.txt", "--splits", folder / "s.txt", "--split", "2"}).err,
+              HasSubstr("it has 2 splits"));
+}
+
+TEST(YokeTrainTable, WordsAreClasses) {
+  const TemporaryFolder folder;
+  std::string text = "x,y,kind\n";
+  for (int i = 0; i < 200; ++i) {
+    text += std::to_string(i % 7) + "," + std::to_string(i % 11) + "," + (i % 7 > 3 ? "high" : "low") + "\n";
+  }
+  test::write_file(folder / "t.csv", text);
+  const auto outcome =
+      run({"train", "--data", folder / "t.csv", "--json", "--optimizer", "adam", "--lr", "0.01"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GE(std::stod(json_value(outcome.last_line(), "validation_accuracy")), 0.95);
+  EXPECT_EQ(json_value(outcome.last_line(), "rmse"), "null");
+}
+
+TEST(YokeTrainTable, EndingsOfFilesHaveNoCase) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "T.CSV", regression_table(",", true));
+  const auto trained = run({"train", "--data", folder / "T.CSV", "--steps", "1", "--save", folder / "M.NPZ",
+                            "--report", folder / "R.HTML"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_EQ(load_npz(folder / "M.NPZ").size(), 4U);
+  EXPECT_THAT(test::read_whole(folder / "R.HTML"), HasSubstr("<html"));
+  ASSERT_EQ(run({"train", "--data", folder / "T.CSV", "--steps", "1", "--save", folder / "run"}).code, 0);
+  const auto predicted =
+      run({"predict", "--from", folder / "run", "--data", folder / "T.CSV", "--out", folder / "P.NPY"});
+  ASSERT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(load_npy(folder / "P.NPY").dims, (std::vector<std::uint64_t>{300}));
+}
+
+TEST(YokeTrainTable, MistakesAreErrors) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", "x,y\n1,2\n3,four\n");
+  EXPECT_THAT(run({"train", "--data", folder / "t.csv", "--label", "x"}).err,
+              HasSubstr("t.csv, line 3, column 'y': 'four' is not a finite number"));
+  test::write_file(folder / "one.csv", "x,y\n1,2\n");
+  EXPECT_THAT(run({"train", "--data", folder / "one.csv"}).err,
+              HasSubstr("one.csv has only one row; training and testing need at least 2"));
+  EXPECT_THAT(run({"train", "--label", "x"}).err, HasSubstr("need --data with the file of a table"));
+  EXPECT_THAT(run({"train", "--test-share", "0.5"}).err, HasSubstr("need --data with the file of a table"));
+  test::write_file(folder / "names.txt", "emma\nolivia\n");
+  EXPECT_THAT(run({"train", "--data", folder / "names.txt"}).err,
+              HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
+  test::write_file(folder / "t.xyz", "x,y\n1,2\n");
+  EXPECT_THAT(
+      run({"train", "--data", folder / "t.xyz"}).err,
+      HasSubstr("t.xyz is neither a folder of images nor, by its name, a table; the name of a table ends"));
+  EXPECT_EQ(run({"train", "--split", "1"}).code, 2);
+  EXPECT_EQ(run({"train", "--task", "guess"}).code, 2);
+  EXPECT_THAT(run({"train", "--schedule", "cosin"}).err, HasSubstr("--schedule: unknown kind 'cosin'"));
+}
+
+}  // namespace
+}  // namespace yoke
