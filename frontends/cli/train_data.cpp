@@ -5,7 +5,9 @@
 #include <yoke/runtime/ending.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
+#include <fstream>
 
 #include "text.h"
 #include "train.h"
@@ -79,20 +81,47 @@ datasets::Task task_of(const TrainOptions& options, const datasets::Table& table
   return is_class ? datasets::Task::kClassification : datasets::Task::kRegression;
 }
 
+constexpr const char* kTextHint =
+    "; to train on the characters of a text, add --model char-lstm or another model for texts";
+
+// Whether most words at the start of a file begin with a letter. A file named .csv is a table.
+bool looks_like_text(const std::filesystem::path& file) {
+  constexpr int kMostWords = 1000;
+  if (detail::ending_of(file) == ".csv") {
+    return false;
+  }
+  std::ifstream stream(file, std::ios::binary);
+  int words = 0;
+  int texts = 0;
+  for (std::string word; words < kMostWords && stream >> word; ++words) {
+    texts += std::isalpha(static_cast<unsigned char>(word[0])) != 0 ? 1 : 0;
+  }
+  return 2 * texts > words;
+}
+
+datasets::Table read_training_table(const TrainOptions& options) {
+  try {
+    return read_table(
+        options.data, options.label, datasets::LabelColumn::kRequired,
+        {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
+  } catch (const Error& error) {
+    if (!looks_like_text(options.data)) {
+      throw;
+    }
+    throw Error(error.code(), error.what() + std::string(kTextHint));
+  }
+}
+
 TrainData table_file(TrainOptions& options) {
   if (options.model.empty()) {
     options.model = "mlp:50";
   }
   options.batch = options.batch == 0 ? 32 : options.batch;
   options.epochs = options.epochs == 0 ? 40 : options.epochs;
-  const datasets::Table table = read_table(
-      options.data, options.label, datasets::LabelColumn::kRequired,
-      {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
+  const datasets::Table table = read_training_table(options);
   if (table.names.size() < 2 && detail::ending_of(options.data) != ".csv") {
     throw Error(ErrorCode::kInvalidArgument,
-                options.data.string() +
-                    " has one column, and so no features besides the label; to train on the characters of a "
-                    "text, add --model char-lstm or another model for texts");
+                options.data.string() + " has one column, and so no features besides the label" + kTextHint);
   }
   if (table.row_count() < 2) {
     throw Error(ErrorCode::kInvalidArgument,

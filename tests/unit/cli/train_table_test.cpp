@@ -11,7 +11,9 @@ namespace {
 using test::json_value;
 using test::run;
 using test::TemporaryFolder;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // 300 rows of y = 3 + 20 a - 10 b + 5 a b, and a column that must not be used.
 std::string regression_table(const char* separator, bool has_header) {
@@ -106,6 +108,13 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   test::write_file(folder / "names.txt", "emma\nolivia\n");
   EXPECT_THAT(run({"train", "--data", folder / "names.txt"}).err,
               HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
+  test::write_file(folder / "prose.txt", "First Citizen:\nBefore we proceed any further, hear me speak.\n");
+  EXPECT_THAT(run({"train", "--data", folder / "prose.txt"}).err,
+              AllOf(HasSubstr("prose.txt, line 1"),
+                    HasSubstr("; to train on the characters of a text, add --model")));
+  test::write_file(folder / "t.txt", "x y\n1 2\n3 four\n5 6\n");
+  EXPECT_THAT(run({"train", "--data", folder / "t.txt"}).err,
+              AllOf(HasSubstr("t.txt, line 3"), Not(HasSubstr("--model"))));
   test::write_file(folder / "t.xyz", "x,y\n1,2\n");
   EXPECT_THAT(
       run({"train", "--data", folder / "t.xyz"}).err,
