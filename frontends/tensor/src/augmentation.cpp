@@ -7,6 +7,7 @@
 #include <string>
 
 #include "node.h"
+#include "shortest.h"
 
 namespace yoke {
 namespace {
@@ -39,7 +40,7 @@ Tensor shifted(const Tensor& images, int axis, std::uint64_t padding, RandomKey 
 Tensor random_flip(const Tensor& images, double probability, RandomKey key) {
   require_images(images, "random_flip");
   if (!(probability >= 0 && probability <= 1)) {
-    detail::fail("random_flip: the probability is " + std::to_string(probability) +
+    detail::fail("random_flip: the probability is " + detail::shortest(probability) +
                  "; it must be from 0 to 1");
   }
   return by_mode(where(draw_of_rows(images, key) < probability, flip(images, {2}), images), images);

@@ -8,6 +8,7 @@
 
 #include "nn_common.h"
 #include "node.h"
+#include "shortest.h"
 
 namespace yoke::nn {
 namespace {
@@ -141,7 +142,7 @@ Module flatten() {
 
 Module dropout(double rate) {
   if (!(rate >= 0 && rate < 1)) {
-    detail::fail("dropout: rate " + std::to_string(rate) + " is out of range [0, 1)");
+    detail::fail("dropout: rate " + detail::shortest(rate) + " is out of range [0, 1)");
   }
   return function([rate](const Tensor& x) {
     detail::require(x, "dropout");

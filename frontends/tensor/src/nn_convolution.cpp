@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "nn_common.h"
+#include "shortest.h"
 
 namespace yoke::nn {
 namespace {
@@ -118,7 +119,7 @@ class BatchNorm final : public Layer {
         mean_(state("running_mean", Initializer::zeros(), options.type)),
         variance_(state("running_var", Initializer::constant(1), options.type)) {
     if (!(options.momentum >= 0 && options.momentum <= 1)) {
-      detail::fail("batch_norm: momentum " + std::to_string(options.momentum) + " is out of range [0, 1]");
+      detail::fail("batch_norm: momentum " + detail::shortest(options.momentum) + " is out of range [0, 1]");
     }
     if (options.affine) {
       weight_ = parameter("weight", Initializer::constant(1), options.type);

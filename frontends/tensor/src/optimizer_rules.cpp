@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "node.h"
+#include "shortest.h"
 
 namespace yoke {
 namespace {
@@ -87,7 +88,7 @@ Optimizer clip_by_global_norm(const Optimizer& optimizer, double max_norm) {
 
 Optimizer moving_average(const Optimizer& optimizer, double decay) {
   if (!(decay >= 0 && decay < 1)) {
-    detail::fail("moving_average: the decay is " + std::to_string(decay) + "; it must be in [0, 1)");
+    detail::fail("moving_average: the decay is " + detail::shortest(decay) + "; it must be in [0, 1)");
   }
   OptimizerRule rule = optimizer.rule();
   rule.states.emplace_back(kAverage);
@@ -122,7 +123,7 @@ Optimizer with_groups(const Optimizer& optimizer, const std::vector<ParameterGro
     check(group.optimizer.rule());
     if (!(group.learning_rate_factor >= 0 && std::isfinite(group.learning_rate_factor))) {
       detail::fail("with_groups: the learning rate factor of '" + group.pattern + "' is " +
-                   std::to_string(group.learning_rate_factor) + "; it must be at least 0");
+                   detail::shortest(group.learning_rate_factor) + "; it must be at least 0");
     }
     rule.patterns.push_back(group.pattern);
     rule.whole_parameters = rule.whole_parameters || group.optimizer.rule().whole_parameters;

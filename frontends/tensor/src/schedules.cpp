@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "shortest.h"
+
 namespace yoke {
 namespace {
 
@@ -79,7 +81,7 @@ void check(const Schedule& schedule) {
   }
   const auto is_share = [](double value) { return value >= 0 && value <= 1e6; };
   if (!(schedule.rate >= 0 && schedule.rate <= 1e38)) {
-    refuse("the rate is " + std::to_string(schedule.rate) + "; it must be a finite number from 0 on");
+    refuse("the rate is " + detail::shortest(schedule.rate) + "; it must be a finite number from 0 on");
   }
   if (schedule.warmup < 0 || schedule.every < 1) {
     refuse("warmup must be at least 0, and every at least 1");
@@ -148,13 +150,6 @@ void check(const PlateauOptions& options) {
   }
 }
 
-// The shortest text that parse_number() reads back as the same number.
-std::string exact(double value) {
-  std::array<char, 32> digits{};
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  return {digits.data(), error == std::errc() ? end : digits.data()};
-}
-
 }  // namespace
 
 std::optional<PlateauOptions> parse_plateau(std::string_view text) {
@@ -219,8 +214,8 @@ bool ReduceOnPlateau::observe(double loss) {
 }
 
 std::string ReduceOnPlateau::state() const {
-  return "rate=" + exact(rate_.value()) + ",best=" + exact(best_) + ",bad=" + std::to_string(bad_count_) +
-         ",cooldown=" + std::to_string(cooldown_left_) +
+  return "rate=" + detail::shortest(rate_.value()) + ",best=" + detail::shortest(best_) +
+         ",bad=" + std::to_string(bad_count_) + ",cooldown=" + std::to_string(cooldown_left_) +
          ",observations=" + std::to_string(observation_count_);
 }
 

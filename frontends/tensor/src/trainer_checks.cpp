@@ -9,6 +9,7 @@
 
 #include "all_reduce.h"
 #include "node.h"
+#include "shortest.h"
 #include "trainer_impl.h"
 
 namespace yoke {
@@ -59,7 +60,7 @@ std::vector<BackendCount> parse_backends(const std::string& text) {
 
 void check_rate(double rate, const char* call) {
   if (!(std::isfinite(rate) && rate >= 0)) {
-    fail(std::string(call) + ": learning_rate is " + std::to_string(rate) +
+    fail(std::string(call) + ": learning_rate is " + shortest(rate) +
          "; it must be a finite number that is at least 0");
   }
 }

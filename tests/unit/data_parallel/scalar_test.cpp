@@ -61,6 +61,9 @@ TEST_P(ScalarTest, ALearningRateThatIsANumberCanBeSet) {
     EXPECT_EQ(compile_count(*options_.runtime), compiled);
     EXPECT_THAT(test::error_of([&] { trainer.set_learning_rate(std::nan("")); }),
                 test::is_error(ErrorCode::kInvalidArgument, "set_learning_rate: learning_rate is nan"));
+    EXPECT_THAT(
+        test::error_of([&] { trainer.set_learning_rate(-1); }),
+        test::is_error(ErrorCode::kInvalidArgument, "set_learning_rate: learning_rate is -1; it must"));
     trainer.step();
     EXPECT_EQ(weight_of(trainer), -0.25F);
   });
