@@ -76,9 +76,8 @@ struct CheckpointFolder::Impl {
 
   void lock() const {
     if (::flock(folder.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      throw Error(ErrorCode::kFailedPrecondition,
-                  "another process, or another CheckpointFolder of this one, saves checkpoints to " +
-                      path.string() + "; wait until it ends, or choose another folder");
+      throw Error(ErrorCode::kFailedPrecondition, "another run saves checkpoints to " + path.string() +
+                                                      "; wait until it ends, or choose another folder");
     }  // other errors: the file system has no locks
   }
 
