@@ -172,6 +172,62 @@ void Kit::send(char kind, const std::string& text) {
   outlet_.send(kind, text);
 }
 
+namespace {
+
+// "--option a=1, --option b=x: ", and the plugin's text. Empty for a refusal that is not about arguments.
+std::string options_text(const char* word, const NamesAndValues& pairs, const Refused& refusal) {
+  const std::int32_t code = refusal.answer.code;
+  if (pairs.empty() || (code != YOKE_STATUS_INVALID_ARGUMENT && code != YOKE_STATUS_OUT_OF_RANGE &&
+                        code != YOKE_STATUS_NOT_FOUND)) {
+    return {};
+  }
+  std::string names;
+  for (const auto& [name, value] : pairs) {
+    names += text(names.empty() ? "" : ", ", word, " ", name, "=", value);
+  }
+  return names + ": " + (refusal.answer.status.text.empty() ? refusal.what() : refusal.answer.status.text);
+}
+
+std::string wrong_option(Kit& kit) {
+  const Settings& settings = kit.settings();
+  try {
+    kit.plugin();
+  } catch (const Refused& refusal) {
+    return options_text("--plugin-option", settings.plugin_options, refusal);
+  }
+  if (settings.options.empty() || kit.plugin().device_count() <= settings.device) {
+    return {};
+  }
+  std::vector<yoke_option> options;
+  try {
+    options = kit.device_options();
+  } catch (const Failed& failure) {
+    return failure.what();
+  }
+  Device(kit, kit.plugin(), settings.device).close();  // not an error of the options if this fails
+  try {
+    Device(kit, kit.plugin(), settings.device, options).close();
+  } catch (const Refused& refusal) {
+    return options_text("--option", settings.options, refusal);
+  }
+  return {};
+}
+
+}  // namespace
+
+int check_options(Kit& kit) {
+  const Quiet by_tests;
+  std::string wrong;
+  try {
+    check_loadable(kit.settings().plugin);
+    wrong = wrong_option(kit);
+  } catch (const std::exception&) {
+    wrong.clear();
+  }
+  kit.send(wrong.empty() ? 'O' : 'U', wrong);
+  return kPassed;
+}
+
 int load_only(Kit& kit) {
   try {
     check_loadable(kit.settings().plugin);

@@ -92,6 +92,7 @@ class Kit {
  private:
   friend int run_one(const Test& test, Kit& kit);
   friend int load_only(Kit& kit);
+  friend int check_options(Kit& kit);
   friend void announce(const std::string& failure);
   void send(char kind, const std::string& text);
 
@@ -110,6 +111,10 @@ int run_one(const Test& test, Kit& kit);
 
 // Loads and enters the plugin and reports the result. Destroys nothing: the process ends by _exit.
 int load_only(Kit& kit);
+
+// Enters the plugin and opens the device with the options of the command line. Reports Unsupported, with what to
+// correct, only if the options are wrong; other failures are those of tests. Destroys nothing, as load_only.
+int check_options(Kit& kit);
 
 }  // namespace yoke::conformance
 

@@ -48,6 +48,9 @@ int run_one_main(const std::vector<std::string>& words) {
   if (name == kLoading) {
     ::_exit(load_only(kit));
   }
+  if (name == kOptions) {
+    ::_exit(check_options(kit));
+  }
   for (const NamedTest& test : all_tests()) {
     if (test.name == name) {
       const int code = run_one(test.test, kit);
@@ -145,7 +148,7 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
   };
   Report report;
   report.plugin = plugin;
-  Outcome loading = try_loading(self, options, plugin);
+  Outcome loading = try_step(self, options, plugin, kLoading);
   report.loads = loading.verdict == Verdict::kPassed;
   if (!report.loads) {
     report.results = not_run(tests, std::move(loading));
@@ -223,6 +226,22 @@ void write_junit(const std::string& path, const std::string& content) {
   }
 }
 
+// Throws UsageError for a device or an option that the plugin does not have, before any test runs.
+void check_usage(const std::string& self, const Options& options, const std::string& plugin) {
+  const Settings& settings = options.settings;
+  const auto refuse_unsupported = [](const Outcome& outcome) {
+    if (outcome.verdict == Verdict::kUnsupported) {
+      throw UsageError(outcome.text);
+    }
+  };
+  if (!settings.options.empty() || !settings.plugin_options.empty()) {
+    refuse_unsupported(try_step(self, options, plugin, kOptions));
+  }
+  if (settings.device != 0) {
+    refuse_unsupported(try_step(self, options, plugin, kLoading));
+  }
+}
+
 int run_all(Options options) {
   const std::vector<NamedTest> tests = selected_tests(options);
   if (options.list) {
@@ -242,13 +261,8 @@ int run_all(Options options) {
   bool passed = true;
   bool is_empty = false;
   stop_on_signals();
-  if (options.settings.device != 0) {  // before any test runs
-    for (const std::string& plugin : options.plugins) {
-      const Outcome loading = try_loading(self, options, plugin);
-      if (loading.verdict == Verdict::kUnsupported) {
-        throw UsageError(loading.text);
-      }
-    }
+  for (const std::string& plugin : options.plugins) {
+    check_usage(self, options, plugin);
   }
   for (const std::string& plugin : options.plugins) {
     reports.push_back(run_plugin(self, options, plugin, tests, expectations));

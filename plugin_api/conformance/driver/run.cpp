@@ -389,9 +389,9 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
   return outcomes;
 }
 
-Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin) {
-  return run_tests(self, options, plugin, {{"load", kLoading, {}}}, {},
-                   [](const Progress&) { return true; })[0];
+Outcome try_step(const std::string& self, const Options& options, const std::string& plugin,
+                 const char* step) {
+  return run_tests(self, options, plugin, {{"load", step, {}}}, {}, [](const Progress&) { return true; })[0];
 }
 
 }  // namespace yoke::conformance

@@ -27,9 +27,12 @@ std::vector<Outcome> run_tests(const std::string& self, const Options& options, 
                                const std::vector<NamedTest>& tests, const Expectations& expectations,
                                const std::function<bool(const Progress&)>& on_progress);
 
-// Loads and enters the plugin in its own process; passes if both succeed.
-Outcome try_loading(const std::string& self, const Options& options, const std::string& plugin);
-inline constexpr const char* kLoading = "loading";  // the name of that step; no test has it
+// Runs a step in its own process as if it were a test, and returns its outcome. No test has the name of a step.
+Outcome try_step(const std::string& self, const Options& options, const std::string& plugin,
+                 const char* step);
+inline constexpr const char* kLoading = "loading";  // loads and enters the plugin; passes if both succeed
+inline constexpr const char* kOptions =
+    "options";  // unsupported if the options of the command line are wrong
 
 // The two descriptors that a test's process inherits.
 inline constexpr int kReportDescriptor = 3;

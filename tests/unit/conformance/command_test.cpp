@@ -183,9 +183,24 @@ TEST(Conformance, DeviceThatThePluginLacksIsWrongUsage) {
 
 TEST(Conformance, PluginOptionGivenToTheDeviceIsExplained) {
   const Outcome outcome = run({kGood, "--option", "devices=3", "--filter", "copy.round-trip"});
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out,
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_THAT(outcome.err,
               HasSubstr("'devices' is an option of the whole plugin; set it with --plugin-option"));
+}
+
+TEST(Conformance, OptionThatThePluginRefusesIsWrongUsageWithItsText) {
+  const auto err_of = [](const std::string& word, const std::string& option) {
+    const Outcome outcome = run({kGood, word, option, "--filter", "copy.*"});
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(line_count(outcome.err), 1U) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_THAT(err_of("--option", "slab=x"),
+              HasSubstr("--option slab=x: unknown option 'slab'; known options: memory_limit"));
+  EXPECT_THAT(err_of("--plugin-option", "devices=x"), HasSubstr("--plugin-option devices=x: "));
+  EXPECT_THAT(err_of("--plugin-option", "device=1"),
+              HasSubstr("unknown option 'device'; known options: devices"));
 }
 
 TEST(Conformance, PrintsTheCommandThatRepeatsAFailure) {
