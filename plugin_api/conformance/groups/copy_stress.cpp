@@ -118,8 +118,6 @@ class BorderCopies {
 
   void copy(std::uint64_t byte_count, const Stream* stream) {
     yoke_stream* const raw = stream == nullptr ? nullptr : stream->get();
-    const std::string what =
-        text("copies of ", byte_count, " bytes", stream == nullptr ? "" : " on a stream");
     const std::uint64_t shift = random_.below(8);
     const std::uint64_t first = random_.below(kRoom - byte_count + 1);
     const std::uint64_t second = random_.chance(2) ? first : random_.below(kRoom - byte_count + 1);
@@ -128,30 +126,38 @@ class BorderCopies {
     const auto place = [](Modelled& model, std::uint64_t at) {
       return model.bytes.begin() + static_cast<std::ptrdiff_t>(at);
     };
+    const char* const where = stream == nullptr ? "" : " on a stream";
+    const std::string sent = text("from_host to ", range_text(first, byte_count), where);
+    const std::string moved =
+        text("device_to_device from offset ", first, " to ", range_text(second, byte_count), where);
     std::copy(source.begin() + static_cast<std::ptrdiff_t>(shift), source.end(), place(a_, first));
     expect_ok(plugin_.from_host(raw, a_.buffer.get(), first, source.data() + shift, byte_count, nullptr),
-              what);
+              sent);
     const bool moves = plugin_.has<&yoke_backend_api::device_to_device>();
     if (moves) {
       std::copy_n(place(a_, first), byte_count, place(b_, second));
       expect_ok(plugin_.device_to_device(raw, b_.buffer.get(), second, a_.buffer.get(), first, byte_count),
-                what);
+                moved);
     }
     Modelled& last = moves ? b_ : a_;
     const std::uint64_t at = moves ? second : first;
-    expect_ok(plugin_.to_host(raw, last.buffer.get(), at, received.data() + shift, byte_count), what);
+    const std::string fetched = text("to_host from ", range_text(at, byte_count), where);
+    expect_ok(plugin_.to_host(raw, last.buffer.get(), at, received.data() + shift, byte_count), fetched);
     if (stream != nullptr) {
       stream->synchronize();
     }
+    // In the order of the copies, so that the message names the first one that is wrong.
+    check_around(a_, first, byte_count, sent);
+    if (moves) {
+      check_around(b_, second, byte_count, moved);
+    }
     const auto begin = received.begin() + static_cast<std::ptrdiff_t>(shift);
-    check(std::equal(begin, received.end() - 8, source.begin() + static_cast<std::ptrdiff_t>(shift)), what,
+    check(std::equal(begin, received.end() - 8, source.begin() + static_cast<std::ptrdiff_t>(shift)), fetched,
           " returned other bytes");
     const auto is_mark = [](std::byte byte) { return byte == kMark; };
     check(std::all_of(received.begin(), begin, is_mark) &&
               std::all_of(received.end() - 8, received.end(), is_mark),
-          what, " wrote outside the host memory");
-    check_around(a_, first, byte_count, what);
-    check_around(last, at, byte_count, what);
+          fetched, " wrote outside the host memory");
   }
 
   static constexpr std::uint64_t kRoom = (5U << 20U) + 77;
@@ -165,7 +171,7 @@ class BorderCopies {
     Bytes now(end - begin);
     model.buffer.read(begin, now);
     check(std::equal(now.begin(), now.end(), model.bytes.begin() + static_cast<std::ptrdiff_t>(begin)), what,
-          " wrote wrong bytes to a buffer, in or beside their range");
+          " wrote wrong bytes, in or beside its range, or to_host reads them wrongly");
   }
 
   const Plugin& plugin_;

@@ -203,6 +203,12 @@ TEST(Conformance, OptionThatThePluginRefusesIsWrongUsageWithItsText) {
               HasSubstr("unknown option 'device'; known options: devices"));
 }
 
+TEST(Conformance, WrongCopyIsNamed) {
+  const Bug bug("copy_loses_last_byte");
+  EXPECT_THAT(run({kMutant, "--filter", "copy.border-sizes"}).out,
+              HasSubstr(" wrote wrong bytes, in or beside its range, or to_host reads them wrongly"));
+}
+
 TEST(Conformance, PrintsTheCommandThatRepeatsAFailure) {
   const Outcome outcome = lossy_round_trip({"--seed", "77", "--timeout", "90.5"});
   EXPECT_EQ(outcome.code, 1);
