@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/context.cpp: tensors by name.
 #include <yoke/program/program.h>
+#include <yoke/runtime/closest.h>
 #include <yoke/runtime/context.h>
 
 #include <algorithm>
@@ -108,23 +109,24 @@ void Context::Impl::require_writable(std::string_view name) const {
   }
 }
 
-std::string Context::Impl::listing() const {
+std::string Context::Impl::listing(std::string_view wanted) const {
   constexpr std::size_t kMostNames = 40;
-  std::set<std::string_view> names;
+  std::set<std::string> names;
   for (const Impl* context = this; context != nullptr; context = context->parent.get()) {
     for (const auto& [name, tensor] : context->tensors) {
       names.insert(name);
     }
   }
-  std::string text;
+  const std::string similar = did_you_mean(wanted, std::vector<std::string>(names.begin(), names.end()));
+  std::string text = similar + (similar.empty() ? "; the context has " : " The context has ");
   std::size_t count = 0;
-  for (const std::string_view name : names) {
+  for (const std::string& name : names) {
     if (++count > kMostNames) {
-      return "the context has " + text + " and " + std::to_string(names.size() - kMostNames) + " more";
+      return text + " and " + std::to_string(names.size() - kMostNames) + " more";
     }
-    text += (text.empty() ? "'" : ", '") + std::string(name) + "'";
+    text += (count == 1 ? "'" : ", '") + name + "'";
   }
-  return text.empty() ? "the context has no tensors" : "the context has " + text;
+  return names.empty() ? text + "no tensors" : text;
 }
 
 void Context::Impl::refuse(ErrorCode code, const std::string& reason) const {
@@ -214,7 +216,7 @@ bool Context::has(std::string_view name) const {
 const ContextTensor& Context::tensor(std::string_view name) const {
   const ContextTensor* found = impl().find(name);
   if (found == nullptr) {
-    impl().refuse(ErrorCode::kNotFound, "no tensor '" + std::string(name) + "'; " + impl().listing());
+    impl().refuse(ErrorCode::kNotFound, "no tensor '" + std::string(name) + "'" + impl().listing(name));
   }
   return *found;
 }

@@ -23,7 +23,9 @@ struct Context::Impl {
   void require_writable(std::string_view name) const;
   // For work other than from_host. Error kFailedPrecondition, as above, or the tensor is a constant.
   void require_variable(std::string_view name) const;
-  std::string listing() const;  // "the context has 'a', 'b'", for messages
+  // For messages: "; the context has 'a', 'b'", or, if a tensor is named almost as `wanted`, "; did you mean 'b'? The
+  // context has 'a', 'b'".
+  std::string listing(std::string_view wanted = {}) const;
   [[noreturn]] void refuse(ErrorCode code, const std::string& reason) const;
   void check_spec(std::string_view name, const TensorSpec& spec) const;
   void check_byte_count(const char* call, std::string_view name, const TensorSpec& spec,

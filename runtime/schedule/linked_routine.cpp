@@ -169,7 +169,7 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
   }
   if (!missing.empty()) {
     linker.refuse(ErrorCode::kNotFound, "it needs the tensors " + missing +
-                                            ", which the context lacks; allocate or adopt them first; " +
+                                            ", which the context lacks; allocate or adopt them first" +
                                             impl().listing());
   }
   linked->routine = Routine::link(code, number, std::move(bindings), std::move(workspace));

@@ -29,7 +29,7 @@ Transfer device_to_device(std::string_view name, MergeUse use, const Context& ds
   }
   if (from == nullptr) {
     throw Error(ErrorCode::kNotFound,
-                subject_of(name, dst, src) + ": the source has no such tensor; " + src.impl().listing());
+                subject_of(name, dst, src) + ": the source has no such tensor" + src.impl().listing(name));
   }
   auto linked = std::make_shared<Transfer::Impl>();
   linked->node = std::make_shared<const std::string>(name);

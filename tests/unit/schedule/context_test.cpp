@@ -150,7 +150,8 @@ TEST_F(ContextTest, UnknownTensorErrorListsTheTensors) {
   const Error error = error_of([&] { (void)context.tensor("weights"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_STREQ(error.what(),
-               "context on stream 'ctx': no tensor 'weights'; the context has 'bias', 'weight'");
+               "context on stream 'ctx': no tensor 'weights'; did you mean 'weight'? The context has 'bias', "
+               "'weight'");
 }
 
 TEST_F(ContextTest, LinkNamesMissingTensorsWrongShapesAndWrongTypes) {
