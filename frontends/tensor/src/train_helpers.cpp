@@ -222,9 +222,8 @@ void restore_params(const std::filesystem::path& file, std::span<const Parameter
     found.push_back(&*at);
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "restore_params: '" + file.string() +
-                                                 "' does not match the model: " + problems.substr(2) +
-                                                 "; nothing was changed");
+    throw Error(ErrorCode::kInvalidArgument, "'" + file.string() + "' does not match the model: " +
+                                                 problems.substr(2) + "; nothing was changed");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].set_dims(found[i]->dims, "restore_params");
