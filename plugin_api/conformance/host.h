@@ -45,7 +45,7 @@ class Host {
   std::size_t allocations_alive() const;
   std::uint64_t allocations_made() const;
 
-  std::vector<std::string> lines() const;   // "WARN event key=value ..."
+  std::vector<std::string> lines() const;  // "WARN event key=value ..."
   void forget_lines();
   std::vector<std::string> faults() const;  // "log got a NULL text", ...
 
