@@ -185,9 +185,10 @@ bool CommandLine::parse(Arguments arguments) const {
     throw UsageError("too many arguments for '" + impl_->usage + "'" + hint);
   } catch (const po::multiple_occurrences& error) {
     const std::string name = error.get_option_name();
-    const bool is_flag = impl_->visible.find(name.substr(2), false).semantic()->max_tokens() == 0;
-    throw UsageError(name + (is_flag ? " is given more than once" : " takes one value, not several") +
-                     (is_flag ? "" : "; a list is one value with commas") + hint);
+    const po::option_description* const option =
+        all.find_nothrow(name.substr(name.find_first_not_of('-')), false);
+    const bool is_flag = option != nullptr && option->semantic()->max_tokens() == 0;
+    throw UsageError(name + (is_flag ? " is given more than once" : " takes one value, not several") + hint);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + hint);
   }

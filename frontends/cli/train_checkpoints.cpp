@@ -145,7 +145,7 @@ std::string TrainCheckpoints::unused_text(const Trainer& trainer) const {
   return load_.string() + " has " + detail::counted(count, "array") +
          " that the model does not have: " + join(names, ", ") +
          (count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : "") +
-         "; if the model should have them, give the --model of that file";
+         "; if they belong to the model, give the --model of that file";
 }
 
 void TrainCheckpoints::restore_plateau() {

@@ -84,10 +84,13 @@ datasets::Task task_of(const TrainOptions& options, const datasets::Table& table
 constexpr const char* kTextHint =
     "; to train on the characters of a text, add --model char-lstm or another model for texts";
 
-// Whether most words at the start of a file begin with a letter. A file named .csv is a table.
+// Whether most words at the start of a file begin with a letter. A file named .csv or .tsv is a table, and opening a
+// pipe would wait.
 bool looks_like_text(const std::filesystem::path& file) {
   constexpr int kMostWords = 1000;
-  if (detail::ending_of(file) == ".csv") {
+  const std::string ending = detail::ending_of(file);
+  std::error_code ignored;
+  if (ending == ".csv" || ending == ".tsv" || !std::filesystem::is_regular_file(file, ignored)) {
     return false;
   }
   std::ifstream stream(file, std::ios::binary);
@@ -105,7 +108,9 @@ datasets::Table read_training_table(const TrainOptions& options) {
         options.data, options.label, datasets::LabelColumn::kRequired,
         {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
   } catch (const Error& error) {
-    if (!looks_like_text(options.data)) {
+    const bool is_table =
+        !options.label.empty() || !options.drop.empty() || !options.task.empty() || !options.splits.empty();
+    if (is_table || !looks_like_text(options.data)) {
       throw;
     }
     throw Error(error.code(), error.what() + std::string(kTextHint));

@@ -61,6 +61,9 @@ void Progress::begin_epoch(std::int64_t epoch) {
 void Progress::step_done(std::int64_t step_in_epoch) {
   constexpr std::chrono::milliseconds kBetweenDrawings(100);
   steps_done_ = (epoch_ - 1) * steps_per_epoch_ + step_in_epoch + 1;
+  if (!first_step_) {
+    first_step_ = steps_done_ - 1;
+  }
   if (!on_terminal_) {
     return;
   }
@@ -73,7 +76,7 @@ void Progress::step_done(std::int64_t step_in_epoch) {
 
 void Progress::draw(std::int64_t steps_done, Clock::time_point now) {
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  const double per_second = static_cast<double>(steps_done_) / seconds;
+  const double per_second = static_cast<double>(steps_done_ - *first_step_) / seconds;
   const auto left = static_cast<double>(total_steps_ - steps_done_);
   const std::string loss = fixed(loss_(), 4);  // may print a warning
   const std::string before = "epoch " + std::to_string(epoch_) + "/" + std::to_string(epochs_) + ", step " +

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <iosfwd>
+#include <optional>
 #include <string>
 
 namespace yoke::cli {
@@ -43,6 +44,7 @@ class Progress {
   std::function<double()> loss_;
   std::int64_t epoch_ = 0;
   std::int64_t steps_done_ = 0;
+  std::optional<std::int64_t> first_step_;  // the steps before it were done by an earlier run
   std::chrono::steady_clock::time_point start_;
   std::chrono::steady_clock::time_point drawn_;
 };

@@ -316,12 +316,15 @@ void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
   const bool has_good = watch_.restore_good(trainer);
   progress.error("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
                  "; stopped; try a smaller --lr");
-  if (checkpoints_->is_on()) {
-    const auto step = checkpoints_->saved_step();
-    progress.warn(step ? "the latest checkpoint in " + options_.checkpoints.string() + " is of step " +
-                             std::to_string(*step)
-                       : "no checkpoint was saved, because none was due before that step; --save-every "
-                         "saves more often, and --save with a file saves the parameters from before it");
+  if (const auto step = checkpoints_->saved_step(); checkpoints_->is_on() && step) {
+    progress.warn("the latest checkpoint in " + options_.checkpoints.string() + " is of step " +
+                  std::to_string(*step) + "; its parameters may already diverge");
+  } else if (checkpoints_->is_on()) {
+    if (report_->save_error.empty()) {
+      progress.warn(
+          "no checkpoint was saved, because none was due before that step; --save-every "
+          "saves more often, and --save with a file saves the parameters from before it");
+    }
   } else if (!options_.save.empty() && !has_good) {
     progress.warn("nothing was saved, because no step had a finite loss");
   } else if (has_good && !options_.save.empty()) {

@@ -36,7 +36,7 @@ void LossWatch::look(Trainer& trainer, double loss, Progress& progress) {
                  : "the test loss is infinite or nan after step " + std::to_string(trainer.step_count())) +
       "; try a smaller --lr" + (options_.momentum > 0 ? " or --momentum" : "") +
       (options_.reduction == Reduction::kSum ? ", or --reduction mean" : "") +
-      (bad_step_ ? "; --stop-on-nan ends a run there and saves the parameters from before" : ""));
+      (bad_step_ ? "; --stop-on-nan ends a run there" : ""));
 }
 
 void LossWatch::look_sometimes(Trainer& trainer, Progress& progress) {

@@ -52,7 +52,8 @@ class Handles {
   bool wait(std::uint64_t stream) const;
   void wait_for_all() const;
   // If the call is a query of a stream or an event that reported the end of work, waits for it: the recorded host may
-  // have left out waits between streams because of it. `object` is the backend's handle. Throws Error kDeadlineExceeded.
+  // have left out waits between streams because of it. `object` is the backend's handle. Throws Error
+  // kDeadlineExceeded.
   void wait_as_queried(Function function, const Record& call, std::uint64_t object) const;
 
  private:

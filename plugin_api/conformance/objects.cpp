@@ -2,8 +2,11 @@
 // plugin_api/conformance/objects.cpp: creates, uses and destroys handles; every failed call fails the test.
 #include "objects.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <filesystem>
 #include <iterator>
@@ -354,6 +357,21 @@ std::string in_child(const std::function<std::string()>& body) {
 
 std::size_t thread_count() {
   return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}));
+}
+
+std::size_t wait_for_threads(std::size_t most, int tries) {
+  std::size_t now = thread_count();
+  for (int i = 0; i < tries && now > most; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    now = thread_count();
+  }
+  return now;
+}
+
+bool is_sanitized() {
+  static const bool result =
+      ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
+  return result;
 }
 
 std::string alive_text(const yoke_live_counts& live) {

@@ -241,6 +241,13 @@ std::string in_child(const std::function<std::string()>& body);
 // The number of threads of this process.
 std::size_t thread_count();
 
+// The number of threads of this process, once it is at most `most` or after `tries` times 10 ms: a thread that was
+// joined may still be listed.
+std::size_t wait_for_threads(std::size_t most, int tries);
+
+// Whether the kit or the plugin runs with a sanitizer, which keeps freed memory and needs shadow memory.
+bool is_sanitized();
+
 // "2 buffers, 1 event"; empty if nothing is alive.
 std::string alive_text(const yoke_live_counts& live);
 // Fails if the plugin reports a live object.

@@ -17,12 +17,6 @@ namespace {
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30U;
 constexpr std::uint64_t kByteCount = 4 * kGiB + (1U << 20U);
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kIsSanitized = true;  // shadow memory of such a buffer is not small
-#else
-constexpr bool kIsSanitized = false;
-#endif
-
 // What the machine has for new processes, with the file cache, which it gives up for them. 0: unknown.
 std::uint64_t available_bytes() {
   std::ifstream file("/proc/meminfo");
@@ -41,7 +35,7 @@ std::uint64_t available_bytes() {
 Buffer far_buffer(Kit& kit) {
   Device& device = kit.device();
   const yoke_memory_info memory = device.memory();
-  if (kIsSanitized || (memory.limit_bytes != 0 && memory.limit_bytes < kByteCount + kGiB) ||
+  if (is_sanitized() || (memory.limit_bytes != 0 && memory.limit_bytes < kByteCount + kGiB) ||
       available_bytes() < 3 * kByteCount) {
     unsupported("no memory for a buffer of more than 4 GiB");
   }

@@ -180,16 +180,6 @@ void use_once(Kit& kit) {
   plugin.leave();
 }
 
-// A library's thread pool may stay, so the wait has a limit.
-std::size_t wait_for_threads(std::size_t most, int tries) {
-  std::size_t now = thread_count();
-  for (int i = 0; i < tries && now > most; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    now = thread_count();
-  }
-  return now;
-}
-
 // The first use may start threads that stay; the uses after it must not add any.
 void threads_end(Kit& kit) {
   kit.device();

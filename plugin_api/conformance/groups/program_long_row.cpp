@@ -78,7 +78,7 @@ void long_row(Kit& kit) {
 }  // namespace
 
 std::vector<Test> long_row_tests() {
-  return {{"long-row", "indices and counts beyond 2^24 are exact", {26}, long_row}};
+  return {{"long-row", "indices and counts beyond 2^24 are exact", {26}, long_row, 3}};
 }
 
 }  // namespace yoke::conformance

@@ -355,8 +355,8 @@ typedef struct yoke_stream_api {
   int32_t (*device_abort)(yoke_device* device, yoke_error* error);
 
   /* Calls `callback(user, status)` once, on any thread, after all work queued so far has finished, failed or
-   * been skipped, also on poisoned and aborted streams. Work queued later waits until it returns; of other streams,
-   * only copies may wait. [optional]: without it a thread of the host waits for an event and calls it.
+   * been skipped, also on poisoned and aborted streams. Work queued later waits until it returns; on other streams,
+   * only copies may wait for it. [optional]: without it a thread of the host waits for an event and calls it.
    * Threads: [stream-serial]. Asynchronous.
    * Ownership: `user` must stay valid until `callback` returns. */
   int32_t (*stream_host_callback)(yoke_stream* stream, yoke_host_callback_fn callback, void* user,

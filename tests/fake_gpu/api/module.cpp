@@ -134,8 +134,8 @@ int fake_launch(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
     const auto function = functions().get(handle);
     auto module = function->module.lock();
     if (module == nullptr || stream_handle == nullptr || extra != nullptr) {
-      complain(module == nullptr ? "launch of a function of an unloaded module"
-                                 : "a launch on the default stream or with `extra` is not modeled");
+      complain(
+          "a launch on the default stream, with `extra`, or during the unload of its module is not modeled");
       throw Error{kInvalidHandle};
     }
     const auto stream = streams().get(stream_handle);

@@ -322,7 +322,9 @@ TEST(YokeTrainError, PipesDevicesAndFilesThatOnlyLookLikeGzipAreRefused) {
   };
   ASSERT_EQ(::mkfifo(images.c_str(), 0600), 0);
   EXPECT_THAT(error(), HasSubstr("it is a pipe or a device, not a regular file"));
-  std::filesystem::remove(images);
+  std::filesystem::rename(images, folder / "x.txt");
+  EXPECT_THAT(run({"train", "--data", folder / "x.txt"}).err,
+              HasSubstr("it is a pipe or a device, not a regular file"));
   std::filesystem::create_symlink("/dev/zero", images);
   EXPECT_THAT(error(), HasSubstr("it is a pipe or a device, not a regular file"));
   std::filesystem::remove(images);

@@ -63,6 +63,9 @@ TEST(Npz, FileWithoutArraysIsAnEmptyArchive) {
   const TemporaryFolder folder;
   save_npz(folder / "a.npz", {});
   EXPECT_THAT(load_npz(folder / "a.npz"), IsEmpty());
+  if (std::system("python3 -c '' >/dev/null 2>&1") != 0) {
+    GTEST_SKIP() << "python3 is not on PATH";
+  }
   EXPECT_EQ(std::system(("python3 -m zipfile --list " + (folder / "a.npz").string() + " >/dev/null").c_str()),
             0);
 }
@@ -304,7 +307,7 @@ TEST(Npy, HostileHeadersAreErrors) {
   refuses("{'descr': '<f4', " + order + "'shape': (99999999999999999999,), }", ErrorCode::kDataLoss,
           "invalid 'shape'");
   refuses("{'descr': '<f4', " + order + "'shape': (4611686018427387904, 8), }", ErrorCode::kDataLoss,
-          "its type and dims need 2^63 or more");
+          "its dims are too large");
   refuses("{'descr': '<f4', " + order + "'shape': (3,), }", ErrorCode::kDataLoss,
           "bytes, but its type and dims need 12");
   refuses("{'descr': '<f4', " + order + "}", ErrorCode::kDataLoss, "has no 'shape'");

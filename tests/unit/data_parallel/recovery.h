@@ -8,6 +8,7 @@
 #include "common.h"
 #include "error_of.h"
 #include "rig.h"
+#include "rounds.h"
 
 namespace yoke::testing {
 
@@ -117,14 +118,9 @@ class Recovery : public ::testing::TestWithParam<test::Streams> {
     return result;
   }
 
-  // A loss changes only rounding.
-  // Returns the number of runs. Sanitizers, with which a run takes about ten times longer, check every fifth case.
+  // A loss changes only rounding. Returns the number of runs. Builds other than release check every fifth case.
   std::int64_t expect_like_without_loss(std::int64_t shards) {
-#if defined(NDEBUG)
-    constexpr int kStride = 1;
-#else
-    constexpr int kStride = 5;
-#endif
+    constexpr int kStride = test::rounds(6) == 6 ? 1 : 5;
     const Outcome expected = run(shards, -1, 0, YOKE_STATUS_INTERNAL);
     std::int64_t run_count = 1;
     int number = 0;

@@ -78,9 +78,9 @@ class Predictor {
   Predictor(Predictor&&) noexcept;
   Predictor& operator=(Predictor&&) noexcept;
 
-  // The outputs for all rows of the data, which is host data, computed `batch_rows` rows at a time. A model of a batch gets
-  // `inputs` as the field "inputs". The model is compiled once for each shape, and stays compiled.
-  // Another `batch_rows` may round differently. Errors:
+  // The outputs for all rows of the data, which is host data, computed `batch_rows` rows at a time. Another
+  // `batch_rows` may round differently. A model of a batch gets `inputs` as the field "inputs". The model is compiled
+  // once for each shape, and stays compiled. Errors:
   // kFailedPrecondition: the object is moved from; kNotFound: the data lacks a field that the model uses;
   // kInvalidArgument: the data is not host data; the model returns a tensor with another number of rows, or uses
   // symbols; a parameter has no value, or one of another type or shape.

@@ -103,8 +103,8 @@ std::optional<std::uint64_t> byte_count_of(program::Type type, std::span<const s
 }
 
 std::string bytes_but_needs(std::uint64_t byte_count, std::optional<std::uint64_t> needed) {
-  return counted(byte_count, "byte") + ", but its type and dims need " +
-         (needed ? std::to_string(*needed) : "2^63 or more");
+  return counted(byte_count, "byte") + (needed ? ", but its type and dims need " + std::to_string(*needed)
+                                               : ", and its dims are too large");
 }
 
 std::string npy_header(program::Type type, std::span<const std::uint64_t> dims) {

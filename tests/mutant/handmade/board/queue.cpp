@@ -314,8 +314,8 @@ void Stream::wait_event(sdk::Event& event) {
   Queue::Command command{.run =
                              [queue = awaited.queue_, number = awaited.number_] {
                                const std::lock_guard lock(queue->hub.mutex);
-                               // With the bug inherits_later_errors only: later work may have failed. With the bug join_drops_errors
-                               // only: the event carries the error of its stream.
+                               // With the bug inherits_later_errors only: later work may have failed.
+                               // With the bug join_drops_errors only: the event carries the error.
                                const bool has_failed =
                                    queue->has_failed_at(number) && !bug("join_drops_errors");
                                if (has_failed || (queue->failure && bug("inherits_later_errors"))) {
