@@ -240,8 +240,8 @@ TEST(YokeTrainResume, ArraysToLoadThatTheModelDoesNotHaveAreNamed) {
   const std::string file = folder / "b.npz";
   EXPECT_EQ(err_with(0), "");
   EXPECT_EQ(err_with(1), "yoke: warning: " + file +
-                             " has 1 array that the model does not have: 'extra0'; if the model should have "
-                             "them, give the --model of that file\n");
+                             " has 1 array that the model does not have: 'extra0'; if they belong to "
+                             "the model, give the --model of that file\n");
   EXPECT_THAT(err_with(7),
               HasSubstr("has 7 arrays that the model does not have: 'extra0', 'extra1', 'extra2', "
                         "'extra3', 'extra4' and 2 more; "));
