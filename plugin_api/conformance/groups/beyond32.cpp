@@ -199,8 +199,7 @@ void launch_far(Device& device, const Buffer& buffer, const Buffer& w, const Far
   const Buffer y(device, far.count * sizeof(float));
   const Buffer workspace = workspace_for(device, code);
   const yoke_binding bindings[] = {binding(buffer), binding(buffer), binding(buffer), binding(w), binding(y)};
-  const Routine routine = link(device.plugin(), code, 0, bindings,
-                               workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+  const Routine routine = link(device.plugin(), code, 0, bindings, binding(workspace));
   for (const std::uint64_t start : kStarts) {
     const std::int64_t base = static_cast<std::int64_t>(start);
     launch(device.plugin(), routine, {&base, 1});
@@ -223,8 +222,7 @@ void write_far(Device& device, const Buffer& buffer, const Buffer& w) {
   const Code code = compile(device, bytes);
   const Buffer workspace = workspace_for(device, code);
   const yoke_binding bindings[] = {binding(w), binding(buffer)};
-  const Routine routine = link(device.plugin(), code, 0, bindings,
-                               workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+  const Routine routine = link(device.plugin(), code, 0, bindings, binding(workspace));
   for (std::size_t number = 0; number < std::size(kStarts); ++number) {
     const std::int64_t base = static_cast<std::int64_t>(kStarts[number]);
     launch(device.plugin(), routine, {&base, 1});

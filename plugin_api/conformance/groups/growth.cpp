@@ -136,15 +136,20 @@ void links(Kit& kit) {
       {6000, 60'000});
 }
 
-// A tenth of the rounds if all of them would take more than 4 seconds.
-Rounds rounds_within(Kit& kit, const std::function<void(int)>& round, Rounds rounds) {
-  constexpr int kTimed = 10;
+// The time of one round, in seconds.
+double seconds_of(const std::function<void(int)>& round) {
+  constexpr int kTimed = 20;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < kTimed; ++i) {
     round(i);
   }
-  const std::chrono::duration<double> one = (std::chrono::steady_clock::now() - start) / kTimed;
-  if (one.count() * (rounds.warm_up + rounds.watched) > 4 && !kit.settings().thorough) {
+  const std::chrono::duration<double> all = std::chrono::steady_clock::now() - start;
+  return all.count() / kTimed;
+}
+
+// A tenth of the rounds if all of them would take more than 4 seconds.
+Rounds rounds_within(Kit& kit, const std::function<void(int)>& round, Rounds rounds) {
+  if (seconds_of(round) * (rounds.warm_up + rounds.watched) > 4 && !kit.settings().thorough) {
     rounds.warm_up /= 10;
     rounds.watched /= 10;
     rounds.allowed.heap_bytes *= 10;
@@ -173,24 +178,18 @@ void texts(Kit& kit) {
     if (number % 10 == 0) {
       y.write(0, marks);
       const Buffer workspace = workspace_for(device, code);
-      const Routine routine = link(device.plugin(), code, 0, bindings,
-                                   workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+      const Routine routine = link(device.plugin(), code, 0, bindings, binding(workspace));
       launch(device.plugin(), routine);
       check(y.contents() == expected, "text ", number, " has a wrong result");
     }
   };
-  constexpr int kTimed = 20;
-  const auto start = std::chrono::steady_clock::now();
-  for (int number = 0; number < kTimed; ++number) {
-    round(number);
-  }
-  const std::chrono::duration<double> one = (std::chrono::steady_clock::now() - start) / kTimed;
+  const double seconds = seconds_of(round);
   // A cache of 1,000 texts is full when the watch begins.
   Rounds rounds = {1000, 2000, {2048, 4096}};
-  constexpr std::chrono::seconds kLongest(60);
-  if (one * (rounds.warm_up + rounds.watched) > kLongest && !kit.settings().thorough) {
+  constexpr double kLongest = 60;
+  if (seconds * (rounds.warm_up + rounds.watched) > kLongest && !kit.settings().thorough) {
     rounds = {100, 200, kAnyMemory};
-    kit.note(text("a text takes ", one.count() * 1e3,
+    kit.note(text("a text takes ", seconds * 1e3,
                   " ms, so only 300 were compiled, and growth of memory, which may be that of a cache, was "
                   "not checked; use --thorough"));
   }
@@ -210,8 +209,7 @@ void compiles(Kit& kit) {
   const auto round = [&](int) {
     const Code code = compile(device, program.text());
     const Buffer workspace = workspace_for(device, code);
-    launch(device.plugin(), link(device.plugin(), code, 0, bindings,
-                                 workspace.get() == nullptr ? yoke_binding{} : binding(workspace)));
+    launch(device.plugin(), link(device.plugin(), code, 0, bindings, binding(workspace)));
   };
   watch(
       kit, "compilations of one text", round, [] {}, rounds_within(kit, round, {500, 3000, {512, 4096}}));

@@ -146,8 +146,7 @@ void run_case(Device& device, const Code& code, std::uint32_t entry, const Case&
   }
   const Buffer workspace = workspace_for(device, code, entry);
   {
-    const Routine routine =
-        link(plugin, code, entry, bindings, workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+    const Routine routine = link(plugin, code, entry, bindings, binding(workspace));
     launch(plugin, routine, {}, stream);
   }
   Contents results;

@@ -108,8 +108,7 @@ class Compiled {
     in.write(0, std::as_bytes(std::span(x)));
     const Buffer workspace = workspace_for(device_, code_, entry);
     const yoke_binding bindings[] = {binding(in), binding(out)};
-    const Routine routine = link(device_.plugin(), code_, entry, bindings,
-                                 workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+    const Routine routine = link(device_.plugin(), code_, entry, bindings, binding(workspace));
     launch(device_.plugin(), routine);
     check(out.contents() == bytes_of_floats(expected), "wrong results, maybe those of another text: ", what);
   }

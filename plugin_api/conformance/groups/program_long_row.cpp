@@ -62,8 +62,7 @@ void long_row(Kit& kit) {
     const Code code = compile(device, bytes);
     const Buffer workspace = workspace_for(device, code);
     const yoke_binding bindings[] = {binding(x), binding(at), binding(y)};
-    const Routine routine = link(device.plugin(), code, 0, bindings,
-                                 workspace.get() == nullptr ? yoke_binding{} : binding(workspace));
+    const Routine routine = link(device.plugin(), code, 0, bindings, binding(workspace));
     launch(device.plugin(), routine, {});
     std::int64_t got = 0;
     y.read(0, std::as_writable_bytes(std::span(&got, 1)));
