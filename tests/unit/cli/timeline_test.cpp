@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "command.h"
 #include "train_progress.h"
@@ -139,6 +141,17 @@ TEST(YokeProgress, LineShowsEpochStepLossRateAndTimeLeft) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::MatchesRegex(".*epoch 2/3, step 14/25 .*loss 0.2500, [0-9,]+ examples/s, .* left"));
   EXPECT_EQ(out.str(), "");
+}
+
+TEST(YokeProgress, RateOfAResumedRunLeavesOutTheStepsBeforeIt) {
+  std::ostringstream out;
+  ::testing::internal::CaptureStderr();
+  cli::Progress progress(out, true, 10, 1000, 10'000, 1, [] { return 0.25; });
+  progress.begin_epoch(10);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  progress.step_done(500);
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::MatchesRegex(".*step 9501/10000 .*loss 0.2500, [0-9]{1,2} examples/s, .* left"));
 }
 
 WorkRecord launch(const char* stream, const char* name, std::uint64_t begin_ns, std::uint64_t end_ns) {

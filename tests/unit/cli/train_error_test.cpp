@@ -101,6 +101,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--lrr=1"}, "unknown option '--lrr'; did you mean '--lr'?"},
         BadUsage{{"--epochs", "--resume"},
                  "--epochs needs a value; write --epochs=VALUE if it starts with --"},
+        BadUsage{{"--resume", "--resume"}, "--resume is given more than once"},
+        BadUsage{{"--epochs", "1", "--epochs", "2"}, "--epochs takes one value, not several"},
         BadUsage{{"--schedule", "cosine:warmpu=3"}, "exponential gamma; did you mean 'warmup'?"},
         BadUsage{{"--model", "mpl:3"}, "not 'mpl:3'; did you mean 'mlp'?"},
         BadUsage{{"--config", "none.toml"}, "--config: cannot find or read none.toml: No such file"},

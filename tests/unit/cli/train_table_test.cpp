@@ -112,6 +112,10 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   EXPECT_THAT(run({"train", "--data", folder / "prose.txt"}).err,
               AllOf(HasSubstr("prose.txt, line 1"),
                     HasSubstr("; to train on the characters of a text, add --model")));
+  for (const std::string of_a_table : {"--label=0", "--task=classification", "--drop=0"}) {
+    EXPECT_THAT(run({"train", "--data", folder / "prose.txt", of_a_table}).err,
+                AllOf(HasSubstr("prose.txt"), Not(HasSubstr("characters of a text"))));
+  }
   test::write_file(folder / "t.txt", "x y\n1 2\n3 four\n5 6\n");
   EXPECT_THAT(run({"train", "--data", folder / "t.txt"}).err,
               AllOf(HasSubstr("t.txt, line 3"), Not(HasSubstr("--model"))));
