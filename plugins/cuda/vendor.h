@@ -35,8 +35,8 @@ class Vendor : public gpu::Vendor {
   bool is_unsupported(int code) const override {
     return code == 9 || code == 6 || code == 3 || code / 1000 == 2 || code / 1000 == 3;
   }
-  int launch_host(void* stream, void (*function)(void*), void* user) const override {
-    return launch_host_(stream, function, user);
+  int launch_host(void* stream, gpu::HostCall& call) const override {
+    return launch_host_(stream, call.function, call.user);
   }
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.context, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,

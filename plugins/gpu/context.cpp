@@ -98,22 +98,29 @@ void Context::fail(const char* name, int code) {
 void Context::lose(const sdk::Failure& failure, const char* call) {
   std::vector<std::shared_ptr<Timeline>> timelines;
   {
-    const std::lock_guard lock(mutex_);
-    if (loss_) {
-      return;
-    }
-    loss_.emplace(failure);
-    is_lost_.store(true, std::memory_order_release);
-    for (const std::weak_ptr<Timeline>& weak : timelines_) {
-      if (auto timeline = weak.lock()) {
-        timelines.push_back(std::move(timeline));
+    const std::lock_guard losing(
+        losing_mutex_);  // nobody learns of the loss before every timeline has failed
+    {
+      const std::lock_guard lock(mutex_);
+      if (loss_) {
+        return;
+      }
+      loss_.emplace(failure);
+      for (const std::weak_ptr<Timeline>& weak : timelines_) {
+        if (auto timeline = weak.lock()) {
+          timelines.push_back(std::move(timeline));
+        }
       }
     }
+    for (const auto& timeline : timelines) {
+      timeline->lose(failure);
+    }
+    is_lost_.store(true, std::memory_order_release);
   }
   machine_->host().log(YOKE_LOG_ERROR, "device.lost backend=" + std::string(vendor().facts().name) +
                                            " device=" + std::to_string(hardware_.ordinal) + " call=" + call);
   for (const auto& timeline : timelines) {
-    timeline->cancel(failure);
+    timeline->rescue_tasks();
   }
 }
 
@@ -255,9 +262,16 @@ bool Context::can_access(Context& other) {
 }
 
 void Context::add(const std::shared_ptr<Timeline>& timeline) {
-  const std::lock_guard lock(mutex_);
-  std::erase_if(timelines_, [](const auto& weak) { return weak.expired(); });
-  timelines_.push_back(timeline);
+  std::optional<sdk::Failure> loss;
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(timelines_, [](const auto& weak) { return weak.expired(); });
+    timelines_.push_back(timeline);
+    loss = loss_;
+  }
+  if (loss) {
+    timeline->poison(*loss);
+  }
 }
 
 void* Context::capture(const std::function<void(void* stream)>& work, std::string& why_not) {

@@ -155,6 +155,7 @@ class Context {
   std::unique_ptr<Products> products_;
   std::unique_ptr<Convolutions> convolutions_;
   std::atomic<bool> is_lost_{false};
+  std::mutex losing_mutex_;
   std::mutex mutex_;
   std::optional<sdk::Failure> loss_;
   std::vector<std::weak_ptr<Timeline>> timelines_;

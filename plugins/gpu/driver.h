@@ -222,6 +222,12 @@ struct CodeRequest {
   bool is_portable = false;  // code that the driver translates for the device
 };
 
+// A function of the host for a stream to call.
+struct HostCall {
+  void (*function)(void*);
+  void* user;
+};
+
 // What differs between vendors in more than names. One object per loaded driver.
 class Vendor {
  public:
@@ -240,8 +246,9 @@ class Vendor {
   virtual CodeRequest code_request(const codegen::Target& target) const = 0;
   // The portable code of a compiled program. Returns an error number of the compiler.
   virtual int portable_code(void*, std::string&) const { return kNotSupported; }
-  // Calls function(user) when all earlier work of the stream is done.
-  virtual int launch_host(void* stream, void (*function)(void*), void* user) const = 0;
+  // Calls call.function(call.user) when all earlier work of the stream is done; reads `call` then. The driver
+  // may have queued it although the result is a sticky error, which can be that of earlier work.
+  virtual int launch_host(void* stream, HostCall& call) const = 0;
   // Lets kernels of the current context access memory of `other`.
   virtual int enable_peer(Peer other) const = 0;
   // Sets the version of the open library of matrix products. Returns 0 or an error number of the library.

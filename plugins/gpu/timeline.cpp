@@ -24,6 +24,7 @@ void Timeline::close() noexcept {
   if (rescue_.joinable()) {
     rescue_.join();
   }
+  const bool is_lost = context_->lost();
   std::deque<std::shared_ptr<Point>> points;  // destroyed without the lock
   std::list<Task> tasks;
   void* stream = nullptr;
@@ -31,9 +32,17 @@ void Timeline::close() noexcept {
     const std::lock_guard lock(mutex_);
     points.swap(points_);
     tasks.swap(tasks_);
+    for (Task& task : tasks) {
+      task.is_held = is_lost;
+    }
     std::swap(stream, stream_);
   }
-  if (context_->lost()) {
+  if (is_lost) {
+    for (Task& task : tasks) {
+      if (!task.is_claimed.exchange(true)) {
+        task.release();
+      }
+    }
     keep_forever(tasks);
   }
   if (stream != nullptr) {
@@ -43,17 +52,17 @@ void Timeline::close() noexcept {
   }
 }
 
-// A lost driver may still call run_task.
+// The driver of a lost device may still call run_task, or be in it.
 void Timeline::keep_forever(std::list<Task>& tasks) {
   static std::mutex mutex;
   static auto* const kept = new std::list<Task>;
-  for (Task& task : tasks) {
-    task.is_claimed = true;
-    task.work = {};
-    task.timeline.reset();
-  }
   const std::lock_guard lock(mutex);
   kept->splice(kept->end(), tasks);
+}
+
+void Timeline::Task::release() {
+  work = {};
+  timeline.reset();
 }
 
 void Timeline::note_done(std::uint64_t number) {
@@ -69,20 +78,34 @@ std::optional<sdk::Failure> Timeline::failure_at(std::uint64_t number) const {
 void Timeline::run_task(void* task) {
   auto* one = static_cast<Task*>(task);
   if (!one->is_claimed.exchange(true)) {
-    const std::shared_ptr<Timeline> timeline = one->timeline;  // the task may own the last reference
+    const std::shared_ptr<Timeline> timeline =
+        std::move(one->timeline);  // the task may own the last reference
     timeline->run(*one);
-    Task* const finished = one;
     std::list<Task> removed;  // destroyed without the lock
     const std::lock_guard lock(timeline->mutex_);
-    timeline->done_ = std::max(timeline->done_, finished->number);
-    removed.splice(removed.begin(), timeline->tasks_, finished->place);
+    timeline->done_ = std::max(timeline->done_, one->number);
+    one->has_run = true;
+    if (!one->is_held) {
+      removed.splice(removed.begin(), timeline->tasks_, one->place);
+    }
   }
 }
 
 void Timeline::run(Task& task) {
-  const auto failure = failure_at(task.number);
-  if (task.always || !failure) {
-    task.work(failure ? failure->code() : YOKE_STATUS_OK);
+  std::optional<sdk::Failure> failure;
+  {
+    const std::lock_guard lock(mutex_);
+    failure = failure_ && task.number >= failed_from_ ? failure_ : std::nullopt;
+    if (failure && !task.always) {
+      return;
+    }
+    running_ += task.always ? 0 : 1;
+  }
+  task.work(failure ? failure->code() : YOKE_STATUS_OK);
+  if (!task.always) {
+    const std::lock_guard lock(mutex_);
+    --running_;
+    changed_.notify_all();
   }
 }
 
@@ -99,13 +122,21 @@ void Timeline::post(std::function<void(std::int32_t status)> work, bool always) 
     task->always = always;
     task->work = std::move(work);
   }
-  const int code = context_->vendor().launch_host(stream_, run_task, task);
+  const int code = context_->vendor().launch_host(stream_, task->call);
   // If the device was lost meanwhile, another thread may have called the function.
-  if (code != 0 && !task->is_claimed.exchange(true)) {
-    std::list<Task> removed;
-    {
-      const std::lock_guard lock(mutex_);
-      removed.splice(removed.begin(), tasks_, task->place);
+  const bool is_refused = code != 0 && !task->is_claimed.exchange(true);
+  std::list<Task> ended;  // destroyed without the lock
+  {
+    const std::lock_guard lock(mutex_);
+    task->is_held = false;
+    if (is_refused || task->has_run) {
+      ended.splice(ended.begin(), tasks_, task->place);
+    }
+  }
+  if (is_refused) {
+    task->release();
+    if (is_sticky(code)) {
+      keep_forever(ended);
     }
     context_->fail(context_->vendor().facts().host_function, code);
   }
@@ -204,14 +235,12 @@ void Timeline::poison(const sdk::Failure& failure) {
   }
 }
 
-std::uint64_t Timeline::first_unfinished() {
+std::uint64_t Timeline::first_unfinished(bool can_ask) {
   std::vector<std::shared_ptr<Point>> points;  // destroyed without the lock
   {
     const std::lock_guard lock(mutex_);
     points.assign(points_.begin(), points_.end());
   }
-  const Current current = context_->try_enter();
-  const bool can_ask = !context_->lost() && current;
   std::uint64_t done = 0;
   for (const auto& point : points) {
     if (can_ask ? is_finished(*point) : point->is_done_.load()) {
@@ -224,9 +253,6 @@ std::uint64_t Timeline::first_unfinished() {
 }
 
 std::vector<Point::Waiter> Timeline::fail_from(const sdk::Failure& failure, std::uint64_t number) {
-  if (number == 0) {
-    number = first_unfinished();
-  }
   std::vector<Point::Waiter> waiters;
   const std::lock_guard lock(mutex_);
   if (failure_ && failed_from_ <= number) {
@@ -247,8 +273,8 @@ std::vector<Point::Waiter> Timeline::fail_from(const sdk::Failure& failure, std:
   return waiters;
 }
 
-void Timeline::cancel(const sdk::Failure& failure) {
-  std::vector<Point::Waiter> waiters = fail_from(failure, 0);
+void Timeline::spread(const sdk::Failure& failure, bool can_ask) {
+  std::vector<Point::Waiter> waiters = fail_from(failure, first_unfinished(can_ask));
   while (!waiters.empty()) {
     const Point::Waiter next = std::move(waiters.back());
     waiters.pop_back();
@@ -257,9 +283,20 @@ void Timeline::cancel(const sdk::Failure& failure) {
       waiters.insert(waiters.end(), more.begin(), more.end());
     }
   }
+}
+
+void Timeline::cancel(const sdk::Failure& failure) {
+  const Current current = context_->try_enter();
+  spread(failure, !context_->lost() && current);
   if (context_->lost()) {
     rescue_tasks();
   }
+}
+
+void Timeline::lose(const sdk::Failure& failure) {
+  spread(failure, false);
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return running_ == 0; });
 }
 
 void Timeline::rescue_tasks() {
@@ -281,6 +318,7 @@ void Timeline::rescue_tasks() {
   rescue_ = std::thread([this, first, next] {
     for (Task* task = first; task != nullptr;) {
       run(*task);
+      task->timeline.reset();  // the stream still has it
       const std::lock_guard taken(mutex_);
       task = next();
       is_rescuing_ = task != nullptr;

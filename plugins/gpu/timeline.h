@@ -106,6 +106,11 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void poison(const sdk::Failure& failure);
   // Unfinished work and work queued from now on fails, and so does work that waits for it.
   void cancel(const sdk::Failure& failure);
+  // Like cancel, for a device that is lost. Returns when no host function uses memory of the caller or of the
+  // stream any more: nobody waits for the work of a lost device, so that memory may be freed from then on.
+  void lose(const sdk::Failure& failure);
+  // On a lost device, calls the host functions that the driver would not call.
+  void rescue_tasks();
   // Sleeps for `delay_ns` in stream order, or until the timeline fails.
   void pause(std::uint64_t delay_ns);
 
@@ -120,11 +125,16 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
  private:
   friend class Point;
   struct Task {
+    void release();
+
+    HostCall call{run_task, this};
     std::shared_ptr<Timeline> timeline;
     std::uint64_t number;
     bool always;
     std::function<void(std::int32_t status)> work;
     std::atomic<bool> is_claimed{false};
+    bool has_run = false;  // guarded by the mutex, as is is_held
+    bool is_held = true;   // run_task must not erase it: its launch has not returned, or the device is lost
     std::list<Task>::iterator place;
   };
   struct Spread;
@@ -135,10 +145,11 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void prune();
   bool is_finished(const Point& point) const;
   static void keep_forever(std::list<Task>& tasks);
-  std::uint64_t first_unfinished();
-  // Fails from `number`; 0: from the first unfinished point. Returns the waiters to fail next.
+  // `can_ask`: whether the driver knows what is done, and the context is current.
+  std::uint64_t first_unfinished(bool can_ask);
+  // Returns the waiters to fail next.
   std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
-  void rescue_tasks();
+  void spread(const sdk::Failure& failure, bool can_ask);
 
   std::shared_ptr<Context> context_;
   void* stream_ = nullptr;
@@ -154,7 +165,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::deque<std::shared_ptr<Point>> points_;  // that may be unfinished, in order
   std::size_t prune_at_ = 64;
   std::list<Task> tasks_;
-  std::thread rescue_;  // calls host functions that a lost device would not call
+  std::size_t running_ = 0;  // copies and pauses, which are short, on the threads that call host functions
+  std::thread rescue_;
   bool is_rescuing_ = false;
 };
 

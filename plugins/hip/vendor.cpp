@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <memory>
 #include <string_view>
 
 namespace yoke::hip {
@@ -17,14 +16,8 @@ constexpr std::size_t kArchitectureOffsetR0600 = 1160;
 constexpr std::size_t kArchitectureBytes = 256;
 constexpr std::size_t kPropertyBytes = 8192;  // more than any layout has
 
-// A function of the host and its argument, for the callback of a stream, which has more parameters.
-struct HostCall {
-  void (*function)(void*);
-  void* user;
-};
-
 void call_host(void*, int, void* user) {
-  const std::unique_ptr<HostCall> call(static_cast<HostCall*>(user));
+  const auto* call = static_cast<const gpu::HostCall*>(user);
   call->function(call->user);
 }
 
@@ -226,13 +219,8 @@ gpu::CodeRequest Vendor::code_request(const codegen::Target& target) const {
   return {{"--offload-arch=" + target.architecture, "-ffp-contract=off", "-std=c++17", "-O3"}};
 }
 
-int Vendor::launch_host(void* stream, void (*function)(void*), void* user) const {
-  auto call = std::make_unique<HostCall>(HostCall{function, user});
-  const int code = add_callback_(stream, call_host, call.get(), 0);
-  if (code == 0) {
-    (void)call.release();  // call_host owns it now
-  }
-  return code;
+int Vendor::launch_host(void* stream, gpu::HostCall& call) const {
+  return add_callback_(stream, call_host, &call, 0);
 }
 
 }  // namespace yoke::hip

@@ -30,7 +30,7 @@ class Vendor final : public gpu::Vendor {
   int convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const override;
   // miopenStatusBadParm, NotImplemented and UnsupportedOp.
   bool is_unsupported(int code) const override { return code == 3 || code == 6 || code == 8; }
-  int launch_host(void* stream, void (*function)(void*), void* user) const override;
+  int launch_host(void* stream, gpu::HostCall& call) const override;
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.device, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,
                 std::size_t byte_count, void* stream) const override {

@@ -23,33 +23,11 @@
 #include <utility>
 #include <vector>
 
+#include "contexts.h"
 #include "own_process.h"
 
 namespace yoke::gpu {
 namespace {
-
-std::shared_ptr<Machine> machine(const char* devices, const char* failure = "") {
-  ::setenv("YOKE_CUDA_LIBRARY", FAKE_GPU_FOLDER "/cuda/libcuda.so.1", 1);
-  ::setenv("FAKE_GPU_DEVICES", devices, 1);
-  ::setenv("FAKE_GPU_FAIL", failure, 1);
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
-  return std::make_shared<Machine>(std::make_unique<cuda::Vendor>(), sdk::Host());
-}
-
-template <class Body>
-std::int32_t code_of(const Body& body) {
-  try {
-    body();
-  } catch (const sdk::Failure& failure) {
-    return failure.code();
-  }
-  return YOKE_STATUS_OK;
-}
-
-Address allocate(Context& context) {
-  const Current current = context.enter();
-  return context.pool().allocate(512);
-}
 
 TEST(ContextTest, PeerAccessIsEnabledAgainWhenThePeerWasClosed) {
   expect_ok([]() -> std::string {
@@ -73,39 +51,12 @@ TEST(ContextTest, PeerAccessIsEnabledAgainWhenThePeerWasClosed) {
   });
 }
 
-TEST(ContextTest, StickyErrorOfAnAllocationLosesTheDevice) {
-  expect_ok([]() -> std::string {
-    const auto context = machine("1", "memory_allocate:1:700")->context(0);
-    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
-    context->add(timeline);
-    const std::int32_t code = code_of([&] { context->watch([&] { return context->pool().allocate(512); }); });
-    const std::int32_t later = code_of([&] { timeline->wait(1); });
-    timeline->close();
-    return code == YOKE_STATUS_DEVICE_LOST && context->lost() && later == YOKE_STATUS_DEVICE_LOST
-               ? ""
-               : "the device is not lost";
-  });
-}
-
 TEST(ContextTest, QueryThatFailsOnceIsRepeated) {
   expect_ok([]() -> std::string {
     const auto context = machine("1", "event_query:1:999")->context(0);
     const Current current = context->enter();
     context->finish(context->immediate());
     return context->lost() ? "the device is lost" : "";
-  });
-}
-
-TEST(ContextTest, QueriesThatKeepFailingLoseTheDevice) {
-  expect_ok([]() -> std::string {
-    const auto context = machine("1", "event_query:1+:999")->context(0);
-    const Current current = context->enter();
-    const auto begin = std::chrono::steady_clock::now();
-    const std::int32_t code = code_of([&] { context->finish(context->immediate()); });
-    if (std::chrono::steady_clock::now() - begin < std::chrono::seconds(1)) {
-      return "the wait ended although the work may be running";
-    }
-    return code == YOKE_STATUS_DEVICE_LOST && context->lost() ? "" : "the work counts as finished";
   });
 }
 
@@ -199,32 +150,6 @@ TEST(ContextTest, BusyDeviceIsNotCalledLost) {
     const auto all = machine("1", "context_retain:1:46");
     const std::int32_t code = code_of([&] { all->context(0); });
     return code == YOKE_STATUS_UNAVAILABLE ? "" : "the code is " + std::to_string(code);
-  });
-}
-
-TEST(ContextTest, HostFunctionsOfALostDeviceAreCalledOnce) {
-  expect_ok([]() -> std::string {
-    static std::atomic<int> calls{0};
-    const auto context = machine("1", "fill:1:700")->context(0);
-    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
-    context->add(timeline);
-    const Address memory = allocate(*context);
-    timeline->submit([&](void* stream) {
-      context->call(context->driver().fill_bytes, memory, static_cast<unsigned char>(0), std::size_t{512},
-                    stream);
-    });
-    for (int i = 0; i < 100; ++i) {
-      if (code_of([&] { timeline->post([](std::int32_t) { ++calls; }, true); }) != YOKE_STATUS_OK) {
-        ++calls;  // refused, so nothing calls it
-      }
-    }
-    (void)code_of([&] { timeline->wait(~std::uint64_t{0}); });
-    const bool is_lost = context->lost();
-    timeline->close();
-    if (const Current current = context->try_enter()) {
-      context->pool().free(memory, 512);
-    }
-    return is_lost && calls == 100 ? "" : std::to_string(calls) + " calls";
   });
 }
 
