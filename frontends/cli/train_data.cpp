@@ -225,9 +225,8 @@ TrainData load_train_data(TrainOptions& options) {
     options.batch = std::min(options.batch, static_cast<std::int64_t>(rows));
   }
   if (static_cast<std::uint64_t>(options.batch) > rows) {
-    throw Error(ErrorCode::kInvalidArgument, "--batch " + std::to_string(options.batch) + " exceeds the " +
-                                                 detail::counted(rows, "training example") +
-                                                 "; use a smaller batch");
+    throw UsageError("--batch " + std::to_string(options.batch) + " exceeds the " +
+                     detail::counted(rows, "training example") + "; use a smaller batch");
   }
   if (options.steps != 0) {
     options.epochs = (options.steps - 1) / steps_per_epoch(options, data) + 1;

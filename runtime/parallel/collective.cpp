@@ -145,7 +145,7 @@ void Collectives::begin_round(LinkedCollective& all) const {
 }
 
 bool Collectives::packs(std::string_view node) const {
-  return wire_ == Wire::kBf16 && members_[0].tensor(node).spec.type == YOKE_TYPE_F32;
+  return wire_ == Wire::kBF16 && members_[0].tensor(node).spec.type == YOKE_TYPE_F32;
 }
 
 void Collectives::pack(LinkedCollective& all, std::uint32_t from, std::string_view node, const Slice& slice) {

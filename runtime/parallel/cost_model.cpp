@@ -34,7 +34,7 @@ double bucket_count(const MergeWork& work) {
 
 Bucket bucket_of(const MergeWork& work, double buckets) {
   const double bytes = static_cast<double>(work.byte_count) / buckets;
-  return {bytes, work.wire == Wire::kBf16 ? bytes / 2 : bytes, bytes * work.state_count};
+  return {bytes, work.wire == Wire::kBF16 ? bytes / 2 : bytes, bytes * work.state_count};
 }
 
 // Queues the operations of a merge on the members' clocks.

@@ -33,11 +33,11 @@ MergeStrategy merge_strategy_by_name(std::string_view name) {
 }
 
 const char* wire_name(Wire wire) {
-  return wire == Wire::kFull ? "full" : wire == Wire::kBf16 ? "bf16" : "unknown";
+  return wire == Wire::kFull ? "full" : wire == Wire::kBF16 ? "bf16" : "unknown";
 }
 
 Wire wire_by_name(std::string_view name) {
-  for (const Wire wire : {Wire::kFull, Wire::kBf16}) {
+  for (const Wire wire : {Wire::kFull, Wire::kBF16}) {
     if (name == wire_name(wire)) {
       return wire;
     }

@@ -75,7 +75,7 @@ void check_wire(Wire wire, MergeStrategy strategy) {
     throw Error(ErrorCode::kInvalidArgument,
                 "wire format " + std::to_string(static_cast<int>(wire)) + " does not exist");
   }
-  if (wire == Wire::kBf16 && (strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kNative)) {
+  if (wire == Wire::kBF16 && (strategy == MergeStrategy::kDirect || strategy == MergeStrategy::kNative)) {
     throw Error(ErrorCode::kInvalidArgument,
                 std::string("wire format bf16: the merge strategy ") + merge_strategy_name(strategy) +
                     (strategy == MergeStrategy::kDirect ? " sends nothing" : " would also add up in bf16") +

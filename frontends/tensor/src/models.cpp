@@ -173,10 +173,12 @@ Numbers parse(std::string_view name, const Known& model) {
         options += (options.empty() ? "" : ",") + option + "=" + std::to_string(value);
         names.push_back(option);
       }
-      detail::fail("model '" + std::string(name) + "': '" + std::string(part) + "' is not an option; use " +
-                   std::string(model.name) + ":" + options +
-                   ", with numbers from 1 to 65536, at most 1000 layers" +
-                   (found == numbers.end() ? did_you_mean(part.substr(0, equals), names) : ""));
+      detail::fail(
+          "model '" + std::string(name) + "': '" + std::string(part) +
+          (found == numbers.end() ? "' is not an option; use " : "' has no whole number in range; use ") +
+          std::string(model.name) + ":" + options +
+          ", with whole numbers from 1 to 65536, at most 1000 layers" +
+          (found == numbers.end() ? did_you_mean(part.substr(0, equals), names) : ""));
     }
     found->second = number;
   }

@@ -98,8 +98,10 @@ void check(const Schedule& schedule) {
   const std::int64_t least =
       schedule.kind == Schedule::Kind::kOneCycle ? 4 : 1;  // the rate must rise and fall
   if (needs_steps && schedule.steps - schedule.warmup < least) {
-    refuse("the run has " + detail::counted(schedule.steps, "step") + ", too few after a warm-up of " +
-           std::to_string(schedule.warmup) + "; use more steps or a shorter warm-up");
+    refuse("the run has " + detail::counted(schedule.steps, "step") + ", but needs at least " +
+           std::to_string(least + schedule.warmup) +
+           (schedule.warmup > 0 ? " with a warm-up of " + std::to_string(schedule.warmup) : "") +
+           "; use more steps" + (schedule.warmup > 0 ? " or a shorter warm-up" : ""));
   }
 }
 

@@ -53,18 +53,23 @@ void Trainer::Impl::check_number() const {
 void Trainer::Impl::check_groups() const {
   const std::vector<std::string>& patterns = options.optimizer.rule().patterns;
   for (std::size_t i = 0; i < patterns.size(); ++i) {
+    constexpr std::size_t kMostNames = 12;
     std::string names;
+    std::size_t count = 0;
     bool is_used = false;
     for (const Parameter& parameter : parameters) {
       if (!parameter.is_state()) {
         is_used = is_used || options.optimizer.group_of(parameter.name()) == i + 1;
-        names += (names.empty() ? "" : ", ") + parameter.name();
+        if (++count <= kMostNames) {
+          names += (names.empty() ? "" : ", ") + parameter.name();
+        }
       }
     }
     if (!is_used) {
-      detail::fail("data_parallel: no parameter is in the group '" + patterns[i] +
+      detail::fail("optimizer: no parameter is in the group '" + patterns[i] +
                    "': its pattern matches none, or earlier patterns match them first; the parameters are " +
-                   names);
+                   names +
+                   (count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : ""));
     }
   }
 }

@@ -119,6 +119,9 @@ INSTANTIATE_TEST_SUITE_P(
                  "--nesterov works with --optimizer sgd, not with rmsprop"},
         BadUsage{{"--model", "cnn:3"}, "(mlp:500, mlp:300-100), not 'cnn:3'"},
         BadUsage{{"--model", "gpt:depth=2"}, "'depth=2' is not an option; use gpt:context=64,heads=4"},
+        BadUsage{{"--model", "gpt:heads=0"}, "'heads=0' has no whole number in range; use gpt:context=64"},
+        BadUsage{{"--schedule", "one-cycle", "--steps", "3"},
+                 "has 3 steps, but needs at least 4; use more steps"},
         BadUsage{{"--model", "gpt"}, "--model gpt needs a text; give --data a file"},
         BadUsage{{"--model", "lenet"}, "--model lenet needs images; give --data a folder"},
         BadUsage{{"--model", "mlp:"}, "not 'mlp:'"},
@@ -290,7 +293,7 @@ TEST(YokeTrainError, StrictFailsForABackendWithoutPrograms) {
 
 TEST(YokeTrainError, BatchLargerThanTheDataIsReported) {
   const auto outcome = run({"train", "--batch", "2001"});
-  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err, "yoke: --batch 2001 exceeds the 2000 training examples; use a smaller batch\n");
 }
 

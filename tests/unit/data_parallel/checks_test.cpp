@@ -140,7 +140,7 @@ TEST(MemoryNeeds, IncludeWhatIsSentAsBf16AndTrainingStillConverges) {
   const Problem problem;
   std::map<Wire, std::uint64_t> gradients;
   std::map<Wire, double> losses;
-  for (const Wire wire : {Wire::kFull, Wire::kBf16}) {
+  for (const Wire wire : {Wire::kFull, Wire::kBF16}) {
     DataParallelOptions options = options_for(3, 0.01F);
     options.merge = MergeStrategy::kTree;
     options.wire = wire;
@@ -162,12 +162,12 @@ TEST(MemoryNeeds, IncludeWhatIsSentAsBf16AndTrainingStillConverges) {
           EXPECT_EQ(trainer.merge_reason(), "given");
         });
   }
-  EXPECT_NEAR(losses[Wire::kBf16], losses[Wire::kFull], 0.01 * losses[Wire::kFull]);
+  EXPECT_NEAR(losses[Wire::kBF16], losses[Wire::kFull], 0.01 * losses[Wire::kFull]);
   // Two of the three shards send: 2 bytes that travel, and 4 of error, for each of 50,001 parameters.
-  const auto more = static_cast<double>(gradients[Wire::kBf16] - gradients[Wire::kFull]);
+  const auto more = static_cast<double>(gradients[Wire::kBF16] - gradients[Wire::kFull]);
   EXPECT_NEAR(more, 2 * 6 * 50001, 6 * 256 * 4);
   DataParallelOptions options = options_for(2, 0.01F);
-  options.wire = Wire::kBf16;
+  options.wire = Wire::kBF16;
   options.reproducible = 2;
   EXPECT_THROW(problem.run(options, [](Trainer&) {}), Error) << "bits would depend on the number of shards";
 }

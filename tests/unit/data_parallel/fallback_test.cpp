@@ -172,8 +172,8 @@ TEST(FallbackMemory, IsAnnouncedForFeedsSumsAndMerges) {
                                {.accumulate = 2},
                                {.accumulate = 3, .is_fed = true, .merge = MergeStrategy::kTree},
                                {.merge = MergeStrategy::kRing},
-                               {.merge = MergeStrategy::kRing, .wire = Wire::kBf16},
-                               {.merge = MergeStrategy::kTree, .wire = Wire::kBf16}}) {
+                               {.merge = MergeStrategy::kRing, .wire = Wire::kBF16},
+                               {.merge = MergeStrategy::kTree, .wire = Wire::kBF16}}) {
     const auto [announced, used] = fallback_bytes(one);
     EXPECT_GT(used, 0U);
     EXPECT_NEAR(static_cast<double>(announced), static_cast<double>(used), 0.02 * static_cast<double>(used))

@@ -303,8 +303,9 @@ TEST(LambTraining, HasTheSameBitsOnTheOwnerAndEverywhere) {
 TEST(Groups, ThatMatchNoParameterAreErrors) {
   DataParallelOptions options = options_for(2, 0.05F);
   options.optimizer = with_groups(Sgd{}, {{"*bias", Sgd{}}, {"*.bias", Sgd{}}});
-  EXPECT_THAT(test::error_of([&] { train(options); }),
-              test::is_error(ErrorCode::kInvalidArgument, "no parameter is in the group '*.bias'"));
+  EXPECT_THAT(
+      test::error_of([&] { train(options); }),
+      test::is_error(ErrorCode::kInvalidArgument, "optimizer: no parameter is in the group '*.bias'"));
 }
 
 TEST(MovingAverages, AreExchangedWithTheParametersForEvaluation) {

@@ -412,7 +412,7 @@ TEST(LossScaling, WrongStatesAndValuesAreErrors) {
     EXPECT_THAT(error_of([&] { trainer.swap_averages(); }),
                 is_error(ErrorCode::kFailedPrecondition, "the only step was skipped"));
   });
-  options.wire = Wire::kBf16;
+  options.wire = Wire::kBF16;
   EXPECT_THAT(
       error_of([&] { data_parallel(options, problem.x, problem.y, problem.loss_of(), [](Trainer&) {}); }),
       is_error(ErrorCode::kInvalidArgument, "use precision bf16 or the wire format full"));

@@ -149,8 +149,8 @@ TEST(MergeChoice, DependsOnSizeAndLinks) {
   GroupCosts native = nodes(8, 1);
   native.has_native = true;
   EXPECT_EQ(strategy(native, {.byte_count = 100'000'000}), MergeStrategy::kNative);
-  EXPECT_NE(strategy(native, {.byte_count = 100'000'000, .wire = Wire::kBf16}), MergeStrategy::kNative);
-  EXPECT_NE(strategy(nodes(8, 8), {.byte_count = 1'000'000, .wire = Wire::kBf16}), MergeStrategy::kDirect);
+  EXPECT_NE(strategy(native, {.byte_count = 100'000'000, .wire = Wire::kBF16}), MergeStrategy::kNative);
+  EXPECT_NE(strategy(nodes(8, 8), {.byte_count = 1'000'000, .wire = Wire::kBF16}), MergeStrategy::kDirect);
   GroupCosts one_host = nodes(256, 1);
   one_host.command = 1e-6;
   EXPECT_NE(strategy(one_host, {.byte_count = 10'000'000}), MergeStrategy::kRing)
@@ -239,7 +239,7 @@ TEST(MergeSeconds, AreThoseOfTheLongestPath) {
       {MergeStrategy::kRing, kOne, 23, 128, 11.8125, 8.3125, 15},
       {MergeStrategy::kRing, kShards, 22, 176, 5.6875, 1.3125, 14},
   };
-  expect_parts(nodes(8, 8), {.byte_count = 1 << 20, .state_count = 2, .wire = Wire::kBf16}, rounded);
+  expect_parts(nodes(8, 8), {.byte_count = 1 << 20, .state_count = 2, .wire = Wire::kBF16}, rounded);
   const Parts in_one_piece[] = {
       {MergeStrategy::kRing, kOne, 9, 23, 21, 14, 8},
       {MergeStrategy::kRing, kAll, 15, 22, 21, 14, 14},

@@ -137,7 +137,7 @@ TEST_F(Processes, AreRefusedWhereTheGroupCannotWork) {
               is_error(ErrorCode::kInvalidArgument, "placement owner works in one process only"));
   EXPECT_THAT(plan(2, {.merge = MergeStrategy::kRing}),
               is_error(ErrorCode::kInvalidArgument, "merge strategy ring works in one process only"));
-  EXPECT_THAT(plan(2, {.wire = Wire::kBf16}), is_error(ErrorCode::kInvalidArgument, "native"));
+  EXPECT_THAT(plan(2, {.wire = Wire::kBF16}), is_error(ErrorCode::kInvalidArgument, "native"));
 }
 
 // A process that does not come makes the others fail by their deadline.

@@ -121,7 +121,7 @@ TEST(WireBf16, ErrorFeedbackConvergesWherePlainRoundingStalls) {
     for (const std::uint32_t shards : {2U, 3U, 4U}) {
       const Rig rig;
       Cancelling training(on_one_device(rig, shards),
-                          {.merge = strategy, .bucket_byte_count = 512, .wire = Wire::kBf16});
+                          {.merge = strategy, .bucket_byte_count = 512, .wire = Wire::kBF16});
       training.run(kSteps);
       // What is sent is off by at most 1, an error that the next steps make up for.
       EXPECT_LT(largest_error(training.weights()), 2 * kSmallRate)
@@ -136,7 +136,7 @@ TEST(WireBf16, ErrorFeedbackConvergesWherePlainRoundingStalls) {
 
 TEST(WireBf16, RoundsToNearestAndKeepsTheRest) {
   const Rig rig;
-  Cancelling training(on_one_device(rig, 2), {.merge = MergeStrategy::kOwner, .wire = Wire::kBf16});
+  Cancelling training(on_one_device(rig, 2), {.merge = MergeStrategy::kOwner, .wire = Wire::kBF16});
   training.run(20);
   EXPECT_EQ(training.weights(), reference(20, true));
 }
@@ -156,7 +156,7 @@ TEST(WireBf16, BitsRepeatForEveryPlacementAndUse) {
                                                       .merge_use = use,
                                                       .bucket_byte_count = 512,
                                                       .overlap = overlap,
-                                                      .wire = Wire::kBf16});
+                                                      .wire = Wire::kBF16});
           training.run(10);
           const auto [first, is_new] = found.try_emplace(Placement::kAuto, training.weights(2));
           EXPECT_EQ(training.weights(2), first->second)
@@ -200,7 +200,7 @@ std::map<std::string, std::uint64_t> copied(MergeStrategy strategy, Wire wire) {
 TEST(WireBf16, HalvesTheBytesOfGradients) {
   for (const MergeStrategy strategy : {MergeStrategy::kOwner, MergeStrategy::kTree}) {
     const auto full = copied(strategy, Wire::kFull);
-    const auto half = copied(strategy, Wire::kBf16);
+    const auto half = copied(strategy, Wire::kBF16);
     const std::uint64_t gradients = full.at("gradients/f32");
     EXPECT_GE(gradients, 2 * kCount * sizeof(float)) << merge_strategy_name(strategy);
     EXPECT_EQ(half.at("wire/gradients/f32"), gradients / 2) << merge_strategy_name(strategy);
@@ -216,7 +216,7 @@ TEST(WireBf16, NeedsTheMemoryThatThePlanStates) {
       const std::uint64_t before = rig.device->memory().used_bytes;
       Training training(
           rig, 3, 5000,
-          {.merge = strategy, .merge_use = use, .bucket_byte_count = 4096, .wire = Wire::kBf16});
+          {.merge = strategy, .merge_use = use, .bucket_byte_count = 4096, .wire = Wire::kBF16});
       std::uint64_t planned = 3 * 2 * sizeof(float);  // x and y
       for (std::uint32_t k = 0; k < 3; ++k) {
         const StepMemory memory = training.plan().memory(k);
@@ -233,7 +233,7 @@ TEST(WireBf16, GradientsThatAreNotFiniteLeaveNoError) {
   for (Context& member : members) {
     set(member, "g", {1, std::numeric_limits<float>::infinity(), std::nanf(""), 3e38F});
   }
-  Collectives::create(MergeStrategy::kOwner, members, MergeUse::kStreaming, nullptr, Wire::kBf16)
+  Collectives::create(MergeStrategy::kOwner, members, MergeUse::kStreaming, nullptr, Wire::kBF16)
       ->reduce("g")
       .run();
   for (const float error : get(members[1], "residual/g")) {
@@ -247,13 +247,13 @@ TEST(WireBf16, IsRefusedWhereNothingIsSentOrSumsWouldBeRounded) {
   const std::vector<Context> contexts = on_one_device(rig, 2);
   for (const MergeStrategy strategy : {MergeStrategy::kDirect, MergeStrategy::kNative}) {
     EXPECT_ERROR(ErrorCode::kInvalidArgument, StepPlan(contexts, 2, {{"w", {YOKE_TYPE_F32, {4}}}}, {},
-                                                       {.merge = strategy, .wire = Wire::kBf16}, nullptr));
+                                                       {.merge = strategy, .wire = Wire::kBF16}, nullptr));
   }
   EXPECT_ERROR(ErrorCode::kInvalidArgument, StepPlan(contexts, 2, {{"w", {YOKE_TYPE_F32, {4}}}}, {},
                                                      {.wire = static_cast<Wire>(7)}, nullptr));
-  const StepPlan plan(contexts, 2, {{"w", {YOKE_TYPE_F32, {4}}}}, {}, {.wire = Wire::kBf16}, nullptr);
+  const StepPlan plan(contexts, 2, {{"w", {YOKE_TYPE_F32, {4}}}}, {}, {.wire = Wire::kBF16}, nullptr);
   EXPECT_NE(plan.strategy(), MergeStrategy::kDirect) << "auto picks a strategy that sends";
-  EXPECT_EQ(wire_by_name("bf16"), Wire::kBf16);
+  EXPECT_EQ(wire_by_name("bf16"), Wire::kBF16);
   EXPECT_ERROR(ErrorCode::kInvalidArgument, (void)wire_by_name("fp8"));
 }
 

@@ -141,7 +141,8 @@ TEST(Schedules, InvalidTextsAreErrors) {
   EXPECT_MESSAGE("schedule: start and end must be from 0 to 1000000",
                  parse_schedule("cosine:end=-1", 0.1, 10));
   EXPECT_MESSAGE(
-      "schedule: the run has 10 steps, too few after a warm-up of 10; use more steps or a shorter warm-up",
+      "schedule: the run has 10 steps, but needs at least 11 with a warm-up of 10; use more steps or a "
+      "shorter warm-up",
       parse_schedule("cosine:warmup=10", 0.1, 10));
 }
 

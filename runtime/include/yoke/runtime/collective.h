@@ -54,7 +54,7 @@ enum class Wire {
   // Rounded to bf16: half the bytes. Sums stay f32. Each member keeps the rounding error of a tensor and adds it to the
   // same tensor the next time (error feedback). Works neither with kDirect, which sends nothing, nor with kNative,
   // which adds in the type that it sends.
-  kBf16
+  kBF16
 };
 // "full", "bf16"; "unknown" for another number.
 const char* wire_name(Wire wire);
@@ -152,7 +152,7 @@ class Collectives {
   // creates a new one. kNative waits until the backend has connected all members, also those of other processes: Error
   // kDeadlineExceeded after RuntimeOptions::wait_timeout. A process that ends makes waits of the others end with an
   // error of the backend, or by their deadline. `wire` applies to sums; with
-  // kBf16, a member that sends parts of a sum gets the tensors "wire/<node>" and "residual/<node>" when the sum is
+  // kBF16, a member that sends parts of a sum gets the tensors "wire/<node>" and "residual/<node>" when the sum is
   // linked, and kDirect and kNative are Error kInvalidArgument.
   static std::unique_ptr<Collectives> create(MergeStrategy strategy, std::span<const Context> members,
                                              MergeUse use = MergeUse::kStreaming,

@@ -310,7 +310,7 @@ class StepPlan {
   void check_number(const StepNumber& number) const;
   void check_processes(const StepOptions& options) const;
   void choose_merge(const StepOptions& options, bool needs_copies);
-  bool packs(std::int32_t type) const { return wire_ == Wire::kBf16 && type == YOKE_TYPE_F32; }
+  bool packs(std::int32_t type) const { return wire_ == Wire::kBF16 && type == YOKE_TYPE_F32; }
   void lay_out(std::uint64_t bucket_byte_count);
   std::vector<Part> parts_of(const Bucket& bucket) const;
   std::vector<Part> measured_parts_of(const Bucket& bucket) const;
