@@ -3,17 +3,19 @@
 """Compiles the code blocks in the guides for authors against the installed headers; a block that does not compile fails the test.
 
 The ```cpp blocks of a file form one translation unit, in order, as do its ```c blocks. Each ```cmake block is configured as a project, with
-these units as plugin.cpp and plugin.c. After `<!-- snippet in: #include <a> ... HEAD -->`, a block becomes the body of the function HEAD.
+these units as plugin.cpp and plugin.c, and built; the plugins must pass the conformance kit. After `<!-- snippet in: #include <a> ... HEAD -->`, a block becomes the body of the function HEAD.
 Other blocks are ignored.
 """
 
 import argparse
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
 FENCE = re.compile(r"(?:<!-- snippet in: (?P<head>.*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+MARK = re.compile(r"^[ \t]*```[ \t]*(?:c|cpp|cmake)\b", re.MULTILINE | re.IGNORECASE)
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-function"]
 
 
@@ -60,19 +62,24 @@ def try_guide(path, options, folder):
         run(f"{path}: cmake block {number + 1} does not configure",
             [options.cmake, "-G", options.generator, "-S", place, "-B", place / "build", f"-DCMAKE_PREFIX_PATH={options.prefix}",
              f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_C_COMPILER={options.c_compiler}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
-    return sum(1 for _ in FENCE.finditer(text) if _["language"] in ("c", "cpp", "cmake"))
+        run(f"{path}: cmake block {number + 1} does not build", [options.cmake, "--build", place / "build"])
+        for plugin in place.glob("build/libyoke_backend_*.so") if options.kit else []:
+            run(f"{path}: fails the kit", [options.kit, plugin])
+    return sum(1 for _ in FENCE.finditer(text) if _["language"] in ("c", "cpp", "cmake")), len(MARK.findall(text))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prefix", "work", "cmake", "generator", "compiler", "c-compiler"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--kit", help="yoke-conformance; without it the plugins are only built")
     parser.add_argument("guides", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
+    shutil.rmtree(options.work, ignore_errors=True)
     for number, guide in enumerate(options.guides):
-        count = try_guide(guide, options, pathlib.Path(options.work) / str(number))
-        if count == 0:
-            sys.exit(f"{guide} contains no snippet")
+        count, marked = try_guide(guide, options, pathlib.Path(options.work) / str(number))
+        if count != marked:
+            sys.exit(f"{guide}: {count} of {marked} snippets are well-formed blocks")
         print(f"{guide}: {count} snippets")
 
 
