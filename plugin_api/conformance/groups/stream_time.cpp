@@ -92,6 +92,7 @@ template <class Queue>
 void expect_quick_calls(const Stream& stream, const char* what, const Progress& progress,
                         const Queue& queue) {
   constexpr int kMost = 10;
+  constexpr std::size_t kMostRecords = 64;         // the stream works on each of them after the command
   std::array<int, kQuickCalls.size()> waited{};    // until the command was done
   std::array<int, kQuickCalls.size()> returned{};  // during the command
   for (unsigned round = 1; round <= 80; ++round) {
@@ -103,12 +104,14 @@ void expect_quick_calls(const Stream& stream, const char* what, const Progress& 
     }
     const auto begin = Clock::now();
     Progress::State state = Progress::State::kNone;
+    std::size_t records = 0;
     for (std::size_t i = 0; state != Progress::State::kAll && ns_since(begin) < longest_wait_ns(); ++i) {
-      const std::size_t call = event ? 1 : i % 2 * 2;
+      const std::size_t call = event ? 1 : records < kMostRecords ? i % 2 * 2 : 0;
       state = progress.of(value);
       if (state == Progress::State::kSome) {
         const auto before = Clock::now();
         make_quick_call(call, stream, event);
+        records += call == 2 ? 1 : 0;
         const bool is_slow = ns_since(before) > kMillisecond;
         state = progress.of(value);
         returned[call] += state == Progress::State::kSome ? 1 : 0;
