@@ -14,9 +14,6 @@
 namespace yoke::testing {
 namespace {
 
-constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
-                                         MergeStrategy::kRing};
-
 // The sum of the shards' values in the order of a strategy.
 std::vector<float> expected_sum(const std::vector<std::vector<float>>& values, MergeStrategy strategy) {
   std::vector<std::vector<float>> terms = values;

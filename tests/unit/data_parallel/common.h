@@ -6,9 +6,12 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "fake_backend.h"
@@ -33,6 +36,29 @@ inline DataParallelOptions options_for(std::int64_t shards, float rate) {
   options.backend_name = backend_name();
   options.runtime = test_runtime();
   return options;
+}
+
+inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree,
+                                                MergeStrategy::kDirect, MergeStrategy::kRing};
+inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
+
+#if defined(NDEBUG)
+inline constexpr bool kTriesAll = true;
+#else  // sanitizers make a run about ten times slower
+inline constexpr bool kTriesAll = false;
+#endif
+
+// Every strategy with every placement; without kTriesAll, each strategy with one of them.
+inline std::vector<std::pair<MergeStrategy, Placement>> strategies_and_placements() {
+  std::vector<std::pair<MergeStrategy, Placement>> pairs;
+  for (std::size_t i = 0; i < std::size(kStrategies); ++i) {
+    for (std::size_t j = 0; j < std::size(kPlacements); ++j) {
+      if (kTriesAll || i % std::size(kPlacements) == j) {
+        pairs.emplace_back(kStrategies[i], kPlacements[j]);
+      }
+    }
+  }
+  return pairs;
 }
 
 // Reproducible pseudo-random numbers in [-1, 1).

@@ -101,6 +101,9 @@ TEST(Models, LenetLearns) {
 }
 
 TEST(Models, Resnet18Learns) {
+  if (!kTriesAll) {
+    GTEST_SKIP() << "it takes long with sanitizers, which check convolutions in LenetLearns";
+  }
   const auto [x, y] = images(8, 8);
   // Each shard normalizes with the statistics of its own rows, so two shards are another model than one.
   expect_learns([] { return models::resnet18(4); }, x, y, 6, 0.01F, 0.3, 0);

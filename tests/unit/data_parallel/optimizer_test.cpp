@@ -15,10 +15,6 @@
 namespace yoke::testing {
 namespace {
 
-constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
-                                         MergeStrategy::kRing};
-constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
-
 Tensor some_doubles(const Dims& dims, std::uint32_t seed, double factor = 1) {
   const std::vector<float> numbers = some_numbers(element_count(dims), seed);
   std::vector<double> values;
@@ -153,8 +149,12 @@ INSTANTIATE_TEST_SUITE_P(All, ClippedTraining,
 
 // The order of a ring's sums depends on the buckets, so all runs have small ones.
 TEST_P(ClippedTraining, HasTheSameBitsForEveryPlacementAndTiming) {
-  DataParallelOptions options = options_for(std::get<0>(GetParam()), 0.05F);
-  options.merge = std::get<1>(GetParam());
+  const auto [shards, strategy] = GetParam();
+  if (!kTriesAll && shards == 14 && strategy != MergeStrategy::kOwner) {
+    GTEST_SKIP() << "14 shards take long with sanitizers, which check one strategy";
+  }
+  DataParallelOptions options = options_for(shards, 0.05F);
+  options.merge = strategy;
   options.optimizer = clipped();
   options.bucket_byte_count = 256;
   options.placement = Placement::kOwner;
@@ -167,7 +167,10 @@ TEST_P(ClippedTraining, HasTheSameBitsForEveryPlacementAndTiming) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(expected[i], of_one[i], 2e-3) << i;  // Adam divides by gradients that may be almost 0
   }
-  for (const Placement placement : kPlacements) {
+  for (const auto& [merge, placement] : strategies_and_placements()) {
+    if (merge != strategy) {
+      continue;
+    }
     options.placement = placement;
     const std::string where = placement_name(placement);
     EXPECT_EQ(train(options), expected) << where;

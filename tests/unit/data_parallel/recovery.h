@@ -12,9 +12,6 @@
 
 namespace yoke::testing {
 
-inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree,
-                                                MergeStrategy::kRing, MergeStrategy::kDirect};
-inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 inline constexpr std::uint64_t kRows = 10;
 inline constexpr std::uint64_t kWidth = 3;
 

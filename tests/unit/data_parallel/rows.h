@@ -21,9 +21,6 @@ inline constexpr std::uint64_t kWidth = 6;
 inline constexpr std::int64_t kBatch = 12;
 inline constexpr std::int64_t kBatches = 4;
 inline constexpr int kSteps = 9;
-inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree,
-                                                MergeStrategy::kDirect, MergeStrategy::kRing};
-inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 
 using Weights = std::vector<std::int64_t>;
 

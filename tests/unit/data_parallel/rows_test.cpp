@@ -4,6 +4,7 @@
 
 #include <iterator>
 #include <limits>
+#include <map>
 
 namespace yoke::testing::rows {
 namespace {
@@ -27,7 +28,9 @@ std::vector<Weights> changes(std::int64_t shards) {
 }
 
 TEST(VaryingRows, GiveTheBitsOfFixedRowsIfTheyDoNotChange) {
-  for (const std::int64_t shards : {2, 3, 4, 9, 14}) {  // with 9 and 14, some shards have no rows
+  const std::vector<std::int64_t> counts =
+      kTriesAll ? std::vector<std::int64_t>{2, 3, 4, 9, 14} : std::vector<std::int64_t>{3, 9};
+  for (const std::int64_t shards : counts) {  // with 9 and 14, some shards have no rows
     Setting setting;
     setting.shards = shards;
     setting.dropout = 0.1;
@@ -54,6 +57,9 @@ TEST(VaryingRows, MatchOneShardAndCompileNothing) {
     const Outcome one = run(setting);
     setting.varying = true;
     for (const std::int64_t shards : {1, 2, 3, 4}) {
+      if (!kTriesAll && (shards == 3) != (reduction == Reduction::kMean)) {
+        continue;
+      }
       setting.shards = shards;
       setting.weights = changes(shards);
       for (const bool fed : {false, true}) {
@@ -75,16 +81,13 @@ TEST(VaryingRows, WorkWithEveryStrategyAndPlacement) {
   setting.varying = true;
   setting.shards = 3;
   setting.weights = changes(3);
-  for (const MergeStrategy merge : kStrategies) {
+  std::map<MergeStrategy, std::vector<float>> values;
+  for (const auto& [merge, placement] : strategies_and_placements()) {
     setting.merge = merge;
-    std::vector<float> values;
-    for (const Placement placement : kPlacements) {
-      setting.placement = placement;
-      const Outcome got = run(setting);
-      expect_near(got, one, setting);
-      EXPECT_TRUE(values.empty() || values == got.values) << text_of(setting);
-      values = got.values;
-    }
+    setting.placement = placement;
+    const Outcome got = run(setting);
+    expect_near(got, one, setting);
+    EXPECT_EQ(values.emplace(merge, got.values).first->second, got.values) << text_of(setting);
   }
 }
 

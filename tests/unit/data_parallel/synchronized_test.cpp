@@ -88,18 +88,15 @@ TEST(SynchronizedNorm, TrainingDoesNotDependOnTheNumberOfShards) {
 
 TEST(SynchronizedNorm, WorksWithEveryStrategyPlacementAndOverlap) {
   const Trained alone = train(options_of(1), false);
-  for (const MergeStrategy merge :
-       {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect, MergeStrategy::kRing}) {
-    for (const Placement placement : {Placement::kOwner, Placement::kEverywhere, Placement::kSharded}) {
-      SCOPED_TRACE(std::string(merge_strategy_name(merge)) + " " + placement_name(placement));
-      DataParallelOptions options = options_of(3);
-      options.merge = merge;
-      options.placement = placement;
-      options.overlap = Overlap::kOn;
-      const Trained found = train(options, true);
-      expect_same(found, alone);
-      EXPECT_EQ(found.values, train(options, true).values);
-    }
+  for (const auto& [merge, placement] : strategies_and_placements()) {
+    SCOPED_TRACE(std::string(merge_strategy_name(merge)) + " " + placement_name(placement));
+    DataParallelOptions options = options_of(3);
+    options.merge = merge;
+    options.placement = placement;
+    options.overlap = Overlap::kOn;
+    const Trained found = train(options, true);
+    expect_same(found, alone);
+    EXPECT_EQ(found.values, train(options, true).values);
   }
 }
 

@@ -19,9 +19,6 @@ using test::error_of;
 using test::is_error;
 using ::testing::HasSubstr;
 
-constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
-                                         MergeStrategy::kRing};
-
 // Calls body(trainer) for a linear layer with momentum and 8 rows of data, in batches of 2 rows.
 void train(std::int64_t shards, MergeStrategy strategy, const std::function<void(Trainer&)>& body) {
   DataParallelOptions options = options_for(shards, 0.1F);
