@@ -120,8 +120,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--model", "cnn:3"}, "(mlp:500, mlp:300-100), not 'cnn:3'"},
         BadUsage{{"--model", "gpt:depth=2"}, "'depth=2' is not an option; use gpt:context=64,heads=4"},
         BadUsage{{"--model", "gpt:heads=0"}, "'heads=0' has no whole number in range; use gpt:context=64"},
-        BadUsage{{"--schedule", "one-cycle", "--steps", "3"},
-                 "has 3 steps, but needs at least 4; use more steps"},
         BadUsage{{"--model", "gpt"}, "--model gpt needs a text; give --data a file"},
         BadUsage{{"--model", "lenet"}, "--model lenet needs images; give --data a folder"},
         BadUsage{{"--model", "mlp:"}, "not 'mlp:'"},

@@ -140,6 +140,8 @@ TEST(Schedules, InvalidTextsAreErrors) {
                  parse_schedule("step:gamma=0", 0.1, 10));
   EXPECT_MESSAGE("schedule: start and end must be from 0 to 1000000",
                  parse_schedule("cosine:end=-1", 0.1, 10));
+  EXPECT_MESSAGE("schedule: the run has 3 steps, but needs at least 4; use more steps",
+                 parse_schedule("one-cycle", 0.1, 3));
   EXPECT_MESSAGE(
       "schedule: the run has 10 steps, but needs at least 11 with a warm-up of 10; use more steps or a "
       "shorter warm-up",
