@@ -208,9 +208,10 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "yoke train [OPTION...]",
       "Trains a model data-parallel, by default one of fully connected layers with ReLU between them. "
       "Without --data, it\n"
-      "trains on generated half-moons. Ctrl-C ends training after the current step and saves if --save "
-      "was given; a second\n"
-      "Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect of Ctrl-C.");
+      "trains on generated half-moons. Ctrl-C ends training after the current step, saves if --save was "
+      "given, and then\n"
+      "evaluates; a second Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect "
+      "of Ctrl-C.");
   describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;
