@@ -95,8 +95,7 @@ class Matcher {
   std::vector<std::int64_t> plain_;  // by loop: the step in the slid factor outside of windows
   std::vector<bool> in_window_;
   std::vector<Slide> slides_;
-  std::vector<LoopSteps> groups_, rows_, columns_,
-      depth_;  // in both factors, the slid one, the other one; summed
+  std::vector<LoopSteps> groups_, rows_, columns_, depth_;  // in both factors, the slid, the other; summed
   std::vector<Window> windows_;
   std::int64_t start_ = 0;  // the first element of the slid factor
   Kind kind_ = Kind::kForward;
@@ -311,9 +310,7 @@ const char* Matcher::volumes(FoundConvolution& out) const {
   constexpr std::int64_t LoopSteps::*kSteps[] = {&LoopSteps::slid, &LoopSteps::other, &LoopSteps::target};
   constexpr std::array<std::size_t, 3> kRoles[] = {{0, 1, 2}, {2, 1, 0}, {0, 2, 1}};
   const std::array<std::size_t, 3>& roles = kRoles[static_cast<std::size_t>(kind_)];
-  const auto first_of = [](const std::vector<LoopSteps>& axes) {
-    return axes.empty() ? LoopSteps{} : axes[0];
-  };
+  const auto first_of = [](const auto& axes) { return axes.empty() ? LoopSteps{} : axes[0]; };
   const bool is_filter = kind_ == Kind::kFilterGradient;
   const LoopSteps images = first_of(is_filter ? depth_ : rows_);
   const LoopSteps group = first_of(groups_);

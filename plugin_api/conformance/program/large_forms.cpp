@@ -103,8 +103,8 @@ constexpr Form kForms[] = {
     {"arg x : f32[8, {n}] in\n arg h : f32[9, {n}] out\n h[0, i] = x[0, i]\n repeat t in 0..8 {\n h[t + 1, "
      "i] = h[t, i] * 0.5 "
      "+ x[t, i]\n }\n"},
-    // More than 65,535 groups of 32 elements; parts of transposed tensors; an operand that all terms share; a hint whose
-    // second statement reads the first one's results in another order.
+    // More than 65,535 groups of 32 elements; parts of transposed tensors; an operand that all terms share; a hint
+    // whose second statement reads the first one's results in another order.
     {"arg x : u8[2100001] in\n arg y : u8[2100001] out\n y[i] = x[i] + 3\n", DataKind::kWide},
     {"arg x : f32[{c}, {r+9}] in\n arg y : f32[{r}, {c}] out\n y[i, j] = x[j, i]\n"},
     {"arg x : i32[{c}, {r}] in\n arg y : i32[{r}, {c+9}] inout\n y[i, j + 4] for[j:{c}] = x[j, i]\n"},

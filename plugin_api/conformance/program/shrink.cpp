@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case
-// smaller.
+// plugin_api/conformance/program/shrink.cpp: tries edits, large ones first, until none makes the case smaller.
 #include "shrink.h"
 
 #include <algorithm>
@@ -91,10 +90,9 @@ Places<std::uint64_t> sizes_of(Case& one) {
 
 // Returns candidate `number` for a smaller size, from the smallest up, or 0 if it is not smaller. The initial
 // data depend on the sizes, so a wrong element may show only at some of the small sizes.
-constexpr std::size_t kSmaller = 12;
+constexpr std::size_t kSmaller = 12;  // candidates
 std::uint64_t smaller(std::uint64_t size, std::size_t number) {
-  const std::uint64_t sizes[kSmaller] = {1,       2, 3, 4, 5, 6, 7, 8, size / 4, size / 2, size - size / 4,
-                                         size - 1};
+  const std::uint64_t sizes[] = {1, 2, 3, 4, 5, 6, 7, 8, size / 4, size / 2, size - size / 4, size - 1};
   return sizes[number] < size ? sizes[number] : 0;
 }
 
