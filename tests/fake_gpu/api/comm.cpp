@@ -4,13 +4,13 @@
 //
 // As in the libraries, a group's calls only note what to do. A communicator queues it on its stream when it is
 // asked for its progress, so the work of a plugin that does not ask never runs.
-#include <algorithm>
-#include <cstring>
-#include <map>
-#include <type_traits>
-#include <utility>
+#include "comm.h"
 
-#include "blas.h"
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <utility>
 
 namespace fake_gpu {
 namespace {
@@ -22,20 +22,6 @@ enum Result : int {
   kCommInvalidUsage = 5,
   kCommRemote = 6,
   kCommInProgress = 7
-};
-
-enum class CommKind { kAllReduce, kReduceScatter, kAllGather, kBroadcast };
-
-// What one member does in a collective.
-struct CommPart {
-  CommKind kind;
-  Address source;
-  Address target;
-  std::size_t count;
-  int type;
-  int reduction;
-  int root;
-  std::shared_ptr<Stream> stream;
 };
 
 struct CommRound {
@@ -89,119 +75,6 @@ thread_local std::vector<std::pair<std::shared_ptr<Comm>, CommPart>> group_parts
   throw Error{code};
 }
 
-std::size_t element_bytes(int type) {
-  constexpr std::size_t kBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
-  return kBytes[type];
-}
-
-template <class T>
-T combined(int reduction, T a, T b) {
-  if (reduction != 0) {
-    return (reduction == 2) == (a < b) ? b : a;
-  }
-  if constexpr (std::is_integral_v<T>) {  // integers wrap
-    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-  } else {
-    return a + b;
-  }
-}
-
-template <class T>
-void reduce_as(int reduction, char* to, const char* from, std::size_t count) {
-  for (std::size_t i = 0; i < count; ++i) {
-    T a;
-    T b;
-    std::memcpy(&a, to + i * sizeof a, sizeof a);
-    std::memcpy(&b, from + i * sizeof b, sizeof b);
-    a = combined(reduction, a, b);
-    std::memcpy(to + i * sizeof a, &a, sizeof a);
-  }
-}
-
-template <class Load, class Store>
-void reduce_halves(int reduction, char* to, const char* from, std::size_t count, Load load, Store store) {
-  for (std::size_t i = 0; i < count; ++i) {
-    std::uint16_t a = 0;
-    std::uint16_t b = 0;
-    std::memcpy(&a, to + 2 * i, 2);
-    std::memcpy(&b, from + 2 * i, 2);
-    a = store(combined(reduction, load(a), load(b)));
-    std::memcpy(to + 2 * i, &a, 2);
-  }
-}
-
-void reduce_elements(int type, int reduction, char* to, const char* from, std::size_t count) {
-  switch (type) {
-    case 0:
-      return reduce_as<std::int8_t>(reduction, to, from, count);
-    case 1:
-      return reduce_as<std::uint8_t>(reduction, to, from, count);
-    case 2:
-      return reduce_as<std::int32_t>(reduction, to, from, count);
-    case 3:
-      return reduce_as<std::uint32_t>(reduction, to, from, count);
-    case 4:
-      return reduce_as<std::int64_t>(reduction, to, from, count);
-    case 5:
-      return reduce_as<std::uint64_t>(reduction, to, from, count);
-    case 6:
-      return reduce_halves(reduction, to, from, count, from_half, to_half);
-    case 7:
-      return reduce_as<float>(reduction, to, from, count);
-    case 8:
-      return reduce_as<double>(reduction, to, from, count);
-    default:
-      return reduce_halves(reduction, to, from, count, from_brain, to_brain);
-  }
-}
-
-std::vector<char> bytes_at(Address address, std::size_t byte_count) {
-  return {pointer(address), pointer(address) + byte_count};
-}
-
-// `first`: the element of the sources where the reduction begins. All members get the same bits.
-std::vector<char> reduced(const std::map<int, CommPart>& parts, std::size_t first, int begin) {
-  const auto size = static_cast<int>(parts.size());
-  const CommPart& some = parts.at(0);
-  const std::size_t offset = first * element_bytes(some.type);
-  std::vector<char> sum = bytes_at(parts.at(begin).source + offset, some.count * element_bytes(some.type));
-  for (int i = 1; i < size; ++i) {
-    reduce_elements(some.type, some.reduction, sum.data(),
-                    pointer(parts.at((begin + i) % size).source + offset), some.count);
-  }
-  return sum;
-}
-
-void run_collective(const std::map<int, CommPart>& parts) {
-  const auto size = static_cast<int>(parts.size());
-  const auto begin = static_cast<int>(chance(static_cast<std::uint64_t>(size)));  // any order of sums
-  std::map<int, std::vector<char>> results;
-  for (const auto& [rank, part] : parts) {
-    const std::size_t byte_count = part.count * element_bytes(part.type);
-    std::vector<char>& result = results[rank];
-    switch (part.kind) {
-      case CommKind::kAllReduce:
-        result = reduced(parts, 0, begin);
-        break;
-      case CommKind::kReduceScatter:
-        result = reduced(parts, static_cast<std::size_t>(rank) * part.count, begin);
-        break;
-      case CommKind::kAllGather:
-        for (const auto& [other, from] : parts) {
-          const std::vector<char> bytes = bytes_at(from.source, byte_count);
-          result.insert(result.end(), bytes.begin(), bytes.end());
-        }
-        break;
-      case CommKind::kBroadcast:
-        result = bytes_at(parts.at(part.root).source, byte_count);
-        break;
-    }
-  }
-  for (const auto& [rank, part] : parts) {
-    std::memcpy(pointer(part.target), results[rank].data(), results[rank].size());
-  }
-}
-
 bool agree(const CommPart& a, const CommPart& b) {
   return a.kind == b.kind && a.count == b.count && a.type == b.type && a.reduction == b.reduction &&
          a.root == b.root;
@@ -240,7 +113,7 @@ void take_part(Comm& comm, std::uint64_t number, const CommPart& part) {
 }
 
 std::vector<Range> ranges_of(const Comm& comm, const CommPart& part) {
-  const std::size_t byte_count = part.count * element_bytes(part.type);
+  const std::size_t byte_count = byte_count_of(part);
   const auto size = static_cast<std::size_t>(comm.clique->size);
   std::vector<Range> ranges = {{part.target, byte_count * (part.kind == CommKind::kAllGather ? size : 1)}};
   if (part.kind != CommKind::kBroadcast || comm.rank == part.root) {
@@ -252,16 +125,14 @@ std::vector<Range> ranges_of(const Comm& comm, const CommPart& part) {
 // Puts what was noted on the streams.
 void launch_noted(const std::shared_ptr<Comm>& comm) {
   std::vector<CommPart> parts;
+  std::uint64_t number = 0;
   {
     const std::scoped_lock lock(comm->clique->mutex);
     parts.swap(comm->noted);
+    number = std::exchange(comm->queued, comm->queued + parts.size());
   }
   for (const CommPart& part : parts) {
-    std::uint64_t number = 0;
-    {
-      const std::scoped_lock lock(comm->clique->mutex);
-      number = ++comm->queued;
-    }
+    ++number;
     part.stream->push({.name = "collective",
                        .run =
                            [comm, number, part] {
@@ -388,13 +259,12 @@ int fake_comm_async_error(void* handle, int* error) {
 }
 
 int fake_comm_abort(void* handle) {
-  const int code = run("comm_abort", [&] {
+  return run("comm_abort", [&] {
     const auto comm = comms().remove(handle);
     const std::scoped_lock lock(comm->clique->mutex);
     comm->is_aborted = true;
     comm->clique->changed.notify_all();
   });
-  return code;
 }
 
 int fake_comm_destroy(void* handle) {

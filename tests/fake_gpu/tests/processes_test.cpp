@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/processes_test.cpp: two threads, each with its own members of a group, as two processes would be.
+// tests/fake_gpu/tests/processes_test.cpp: two threads, each with members of a group, as two processes would have.
 #include <yoke/runtime/collective.h>
 
 #include <string>
