@@ -73,8 +73,7 @@ std::string joined(const Names& names) {
   return "[" + text + "]";
 }
 
-// The indices of one tensor: the batch or the output channel, the group, the channel, and the place in the
-// image.
+// The indices of one tensor: the batch or the output channel, the group, the channel, and the place in the image.
 std::string list(const Shape& shape, const std::string& first, const std::string& group,
                  const std::string& channel, const Names& image, bool weights) {
   Names names;
