@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/datasets.cpp: reads MNIST-like files and generates half-moons.
+// frontends/tensor/src/data/datasets.cpp: reads MNIST-like files and texts, and generates half-moons.
 #include <yoke/datasets.h>
 #include <yoke/program/execute.h>
 #include <yoke/runtime/counted.h>
@@ -248,6 +248,31 @@ Points half_moons(std::uint64_t count, double noise, std::int64_t seed) {
   return {.points = tensor(points, {count, 2}, "points"),
           .labels = tensor(labels, {count}, "labels"),
           .signs = tensor(signs, {count}, "signs")};
+}
+
+Characters read_text(const fs::path& file) {
+  std::vector<std::byte> bytes = detail::read_file(file);
+  if (bytes.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, file.string() + " is empty; give a text with characters");
+  }
+  Characters made;
+  std::array<bool, 256> used{};
+  for (const std::byte each : bytes) {
+    used[std::to_integer<std::size_t>(each)] = true;
+  }
+  std::array<std::byte, 256> position{};
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    position[i] = static_cast<std::byte>(made.alphabet.size());
+    if (used[i]) {
+      made.alphabet += static_cast<char>(i);
+    }
+  }
+  for (std::byte& each : bytes) {
+    each = position[std::to_integer<std::size_t>(each)];
+  }
+  const std::uint64_t count = bytes.size();
+  made.symbols = literal(Type::kU8, {count}, std::move(bytes), "symbols");
+  return made;
 }
 
 }  // namespace yoke::datasets

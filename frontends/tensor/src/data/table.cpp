@@ -6,7 +6,6 @@
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -374,31 +373,6 @@ Table read_csv(const fs::path& file, const std::string& label, LabelColumn colum
 Table read_columns(const fs::path& file, const std::string& label, LabelColumn column,
                    const TableOptions& options) {
   return table_of(blank_records(file), label, column, options);
-}
-
-Characters read_text(const fs::path& file) {
-  std::vector<std::byte> bytes = detail::read_file(file);
-  if (bytes.empty()) {
-    refuse(file, " is empty; give a text with characters");
-  }
-  Characters made;
-  std::array<bool, 256> used{};
-  for (const std::byte each : bytes) {
-    used[std::to_integer<std::size_t>(each)] = true;
-  }
-  std::array<std::byte, 256> position{};
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    position[i] = static_cast<std::byte>(made.alphabet.size());
-    if (used[i]) {
-      made.alphabet += static_cast<char>(i);
-    }
-  }
-  for (std::byte& each : bytes) {
-    each = position[std::to_integer<std::size_t>(each)];
-  }
-  const std::uint64_t count = bytes.size();
-  made.symbols = literal(Type::kU8, {count}, std::move(bytes), "symbols");
-  return made;
 }
 
 }  // namespace yoke::datasets
