@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/synchronized_test.cpp: losses that are reduced over the shards while they are computed, as by
-// synchronized batch norm.
+// tests/unit/data_parallel/synchronized_test.cpp: losses that are reduced over the shards while they are computed, as
+// by synchronized batch norm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <yoke/all_reduce.h>
@@ -148,8 +148,8 @@ TEST(SynchronizedNorm, FeedGivesTheSameResults) {
   expect_same(found, alone);
 }
 
-// The reduced tensors here are arguments of the gradient program: the loss, and the gradient of w. Every shard's loss is
-// the sum over all shards, so the gradients are those of all shards' losses.
+// The reduced tensors here are arguments of the gradient program: the loss, and the gradient of w. Every shard's loss
+// is the sum over all shards, so the gradients are those of all shards' losses.
 TEST(SynchronizedNorm, ResultsCanBeReduced) {
   for (const std::int64_t shards : {1, 2}) {
     const Parameter w("w", {}, Initializer::constant(2));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/trainer_test.cpp: less usual uses of a trainer: stopped epochs, restored
-// parameters, replicas that differ, calls in a wrong order.
+// tests/unit/data_parallel/trainer_test.cpp: uses of a trainer: stopped epochs, restored parameters, replicas
+// that differ, calls in a wrong order, symbols of a step, mean losses, evaluations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -203,6 +203,99 @@ TEST(SyncRun, BindsEachSymbolByItsName) {
   std::vector<Binding> without_inner = {{outer, 0, true}};
   EXPECT_THAT(error_of([&] { sync_run(context, routine, lowered, without_inner, note); }).what(),
               HasSubstr("symbol 'a' has no binding"));
+}
+
+TEST(Bindings, AdvanceEveryStepWithTheLastFastest) {
+  const Symbol outer{"outer", 0, 2, 1};
+  const Symbol inner{"inner", 0, 3, 1};
+  DataParallelOptions options = options_for(2, 1.0F);
+  options.bindings = {outer, inner};
+  const Tensor number = cast(symbol_value(outer) * 10 + symbol_value(inner), Type::kF32);
+  const Parameter w("w", {}, Initializer::zeros());
+  std::vector<double> seen;
+  data_parallel(
+      options, tensor<float>({1, 1}, {2}), tensor<float>({0, 0}, {2}),
+      [&](const Tensor& x, const Tensor& y) { return mean(x * w.tensor()) * 0.0F + number + mean(y); },
+      [&](Trainer& trainer) {
+        for (int i = 0; i < 7; ++i) {
+          trainer.step();
+          seen.push_back(trainer.loss_value());
+        }
+      });
+  EXPECT_EQ(seen, (std::vector<double>{0, 1, 2, 10, 11, 12, 0}));
+}
+
+TEST(MeanLoss, UsesTheGivenReductionOrTheOneOfTheOptions) {
+  // Three batches, with row losses of 1 2 3, 4 5 6 and 7.
+  const Parameter w("w", {}, Initializer::constant(1));
+  for (const int shards : {2, 4}) {
+    const double sum_of_shards = shards == 2 ? (4.5 + 10.5 + 7) / 3 : 28.0 / 3;
+    for (const Reduction reduction : {Reduction::kMean, Reduction::kSum}) {
+      DataParallelOptions options = options_for(shards, 0.0F);
+      options.reduction = reduction;
+      options.batch_size = 3;
+      const Tensor x = tensor<float>({1, 2, 3, 4, 5, 6, 7}, {7});
+      data_parallel(
+          options, x, x, [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); },
+          [&](Trainer& trainer) {
+            const double expected[] = {14.0 / 3, sum_of_shards};
+            for (const Reduction shown : {Reduction::kMean, Reduction::kSum}) {
+              trainer.run_epoch();
+              EXPECT_DOUBLE_EQ(trainer.mean_loss(shown), expected[shown == Reduction::kSum]) << shards;
+            }
+            trainer.run_epoch();
+            EXPECT_DOUBLE_EQ(trainer.mean_loss(), expected[reduction == Reduction::kSum]) << shards;
+            EXPECT_THROW(trainer.mean_loss(), Error);
+          });
+    }
+  }
+}
+
+TEST(Evaluation, UsesTheSymbolsOfTheLatestStep) {
+  const Symbol phase{"phase", 5, 8, 1};
+  const Symbol step{"step", 100, 200, 10};
+  DataParallelOptions options = options_for(2, 0.0F);
+  options.bindings = {phase, step};
+  const Parameter w("w", {}, Initializer::constant(1));
+  const Tensor x = tensor<float>({1, 1}, {2});
+  Evaluation evaluation;
+  data_parallel(
+      options, x, x, [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); },
+      [&](Trainer& trainer) {
+        evaluation = trainer.evaluation(x, x, [&](const Tensor&, const Tensor&) {
+          return std::vector<Tensor>{cast(symbol_value(phase), Type::kF32),
+                                     cast(symbol_value(step), Type::kF32)};
+        });
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{5, 100}));  // those of the first step
+        trainer.step();
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{5, 100}));
+        trainer.step();
+        trainer.step();
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{7, 120}));
+      });
+  EXPECT_EQ(evaluation.run(), (std::vector<double>{7, 120}));  // outlives the trainer
+}
+
+TEST(Evaluation, AveragesOverAllRowsForAnyBatchSize) {
+  DataParallelOptions options = options_for(3, 0.0F);
+  const Parameter w("w", {}, Initializer::constant(2));
+  std::vector<float> x(10);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<float>(i);
+  }
+  data_parallel(
+      options, tensor(x, {10}), tensor(x, {10}),
+      [&](const Tensor& a, const Tensor& b) { return mse(a * w.tensor(), b); },
+      [&](Trainer& trainer) {
+        auto evaluation = trainer.evaluation(
+            tensor(x, {10}), tensor(x, {10}),
+            [&](const Tensor& a, const Tensor& b) {
+              return std::vector<Tensor>{mean(a * w.tensor()), mean(b)};
+            },
+            4);
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{9.0, 4.5}));
+        EXPECT_EQ(evaluation.run(), (std::vector<double>{9.0, 4.5}));
+      });
 }
 
 }  // namespace
