@@ -185,9 +185,8 @@ TEST_F(ValidateHost, LaunchOnAnotherStreamNeedsAnEvent) {
   EXPECT_THAT(found(), IsEmpty());
   programs->routine_launch(first, routine, row, 1, error());
   EXPECT_THAT(found(), ElementsAre("20 host routine_launch"));
-  for (auto* stream : {first, second}) {
-    streams->stream_wait(stream, 10'000'000'000, error());
-  }
+  streams->stream_wait(first, 10'000'000'000, error());
+  streams->stream_wait(second, 10'000'000'000, error());
 }
 
 TEST_F(ValidateHost, CallFromTheLogSinkIsReported) {
@@ -363,9 +362,8 @@ TEST_F(PassThrough, UnknownTableWorksWithHandlesAndIsLoggedOnceOrRefusedUnderStr
   make_buffer(512);
   EXPECT_EQ(table->memory(device, &info, nullptr), YOKE_STATUS_OK);
   EXPECT_GE(info.used_bytes, 512U);
-  EXPECT_EQ(
-      std::count(lines.begin(), lines.end(), "layers.pass_through table=org.example.private/1 backend=fake"),
-      1);
+  const std::string line = "layers.pass_through table=org.example.private/1 backend=fake";
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), line), 1);
   strict = true;
   enter();
   EXPECT_EQ(plugin->get_table(plugin, kId), nullptr);
@@ -383,9 +381,8 @@ TEST_F(PassThrough, TablesOfTheHostAreLoggedOnceAndRefusedUnderStrict) {
   EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), &of_host);
   EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), &of_host);
   EXPECT_EQ(plugin_host->get_table(plugin_host->host, "org.example.missing/1"), nullptr);
-  EXPECT_EQ(std::count_if(lines.begin(), lines.end(),
-                          [](const std::string& line) { return line.find("pass_through") != line.npos; }),
-            1);
+  const auto is_passed = [](const std::string& line) { return line.find("pass_through") != line.npos; };
+  EXPECT_EQ(std::count_if(lines.begin(), lines.end(), is_passed), 1);
   strict = true;
   enter();
   EXPECT_EQ(plugin_host->get_table(plugin_host->host, kId), nullptr);
