@@ -54,8 +54,7 @@ class Buffer final : public sdk::HostBuffer {
   Buffer(std::uint64_t byte_count, const sdk::Host& host, ControlPointer control)
       : HostBuffer(byte_count, host), control_(std::move(control)) {
     if (byte_count != 0) {
-      std::memset(host_address(), 0x5a,
-                  byte_count);  // so that tests notice reads of memory that was never written
+      std::memset(host_address(), 0x5a, byte_count);  // tests notice reads of memory that was never written
     }
   }
   Buffer(const sdk::Import& memory, ControlPointer control)
@@ -96,14 +95,9 @@ class Buffer final : public sdk::HostBuffer {
   template <class Work>
   void queue(sdk::Stream* stream, Work work) {
     sdk::WorkerStream::run(stream, [this, work] {
-      struct InUse {
-        explicit InUse(std::atomic<int>& counter) : count(counter) { ++count; }
-        ~InUse() { --count; }
-        InUse(const InUse&) = delete;
-        InUse& operator=(const InUse&) = delete;
-        std::atomic<int>& count;
-      };
-      const InUse in_use(call_count_);
+      const auto leave = [](std::atomic<int>* count) { --*count; };
+      const std::unique_ptr<std::atomic<int>, decltype(leave)> in_use(&call_count_, leave);
+      ++call_count_;
       begin_call(*control_);
       work();
       control_->ended_count.fetch_add(1);
@@ -122,13 +116,10 @@ class Routine final : public sdk::Routine {
 
   void launch(sdk::Stream* stream, std::span<const std::int64_t> symbol_values) override {
     if (stream == nullptr) {
-      execute(symbol_values);
-    } else {
-      sdk::WorkerStream::run(
-          stream, [this, values = std::vector<std::int64_t>(symbol_values.begin(), symbol_values.end())] {
-            execute(values);
-          });
+      return execute(symbol_values);
     }
+    std::vector<std::int64_t> values(symbol_values.begin(), symbol_values.end());
+    sdk::WorkerStream::run(stream, [this, values = std::move(values)] { execute(values); });
   }
 
  private:
@@ -286,12 +277,8 @@ class Backend final : public sdk::Backend {
   std::string why_no_device() override { return control_->no_device_reason; }
   sdk::DeviceInfo describe(std::uint32_t ordinal) override {
     sdk::DeviceInfo info = control_->device_info;
-    if (info.name.empty()) {
-      info.name = "test device";
-    }
-    if (info.unique_id.empty()) {
-      info.unique_id = "test:" + std::to_string(ordinal);
-    }
+    info.name = info.name.empty() ? "test device" : info.name;
+    info.unique_id = info.unique_id.empty() ? "test:" + std::to_string(ordinal) : info.unique_id;
     return info;
   }
   std::vector<sdk::OptionSpec> option_specs() override { return control_->option_specs; }
@@ -317,16 +304,13 @@ ControlPointer control_of(yoke_plugin* plugin) {
 const void* get_table(yoke_plugin* plugin, const char* id) {
   Control& control = *control_of(plugin);
   const void* found = sdk::detail::plugin_table(plugin, id);
-  if (found == &sdk::detail::kBackendTable) {
-    found = &control.backend;
-  } else if (found == &sdk::detail::kStreamTable) {
-    found = &control.stream;
-  } else if (found == &sdk::detail::kProgramTable) {
-    found = &control.program;
-  } else if (found == &sdk::detail::kPeerTable) {
-    found = &control.peer;
-  } else if (found == &sdk::detail::kMemoryTable) {
-    found = &control.memory;
+  const std::pair<const void*, const void*> replaced[] = {{&sdk::detail::kBackendTable, &control.backend},
+                                                          {&sdk::detail::kStreamTable, &control.stream},
+                                                          {&sdk::detail::kProgramTable, &control.program},
+                                                          {&sdk::detail::kPeerTable, &control.peer},
+                                                          {&sdk::detail::kMemoryTable, &control.memory}};
+  for (const auto& [table, own] : replaced) {
+    found = found == table ? own : found;
   }
   return control.on_table ? control.on_table(id, found) : found;
 }
