@@ -249,17 +249,20 @@ void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
   all.has_groups.store(true);
 }
 
+namespace {
+
 // Without the lock, because `use` calls back.
-template <class Use>
-void StreamState::each_group(const Use& use) {
-  for (std::size_t i = 0; has_groups_.load(); ++i) {
+template <class Groups, class Use>
+void each_group(const std::atomic<bool>& has_groups, std::mutex& mutex, const Groups& groups,
+                const Use& use) {
+  for (std::size_t i = 0; has_groups.load(); ++i) {
     std::shared_ptr<CollectiveGroup> group;
     {
-      const std::lock_guard lock(groups_mutex_);
-      if (i >= groups_.size()) {
+      const std::lock_guard lock(mutex);
+      if (i >= groups.size()) {
         return;
       }
-      group = groups_[i].lock();
+      group = groups[i].lock();
     }
     if (group != nullptr) {
       use(*group);
@@ -267,27 +270,18 @@ void StreamState::each_group(const Use& use) {
   }
 }
 
+}  // namespace
+
 // All groups of the backend: this stream may wait for another one that has collectives.
 void StreamState::poll_groups() noexcept {
   const BackendState& all = backend();
-  for (std::size_t i = 0; all.has_groups.load(); ++i) {
-    std::shared_ptr<CollectiveGroup> group;
-    {
-      const std::lock_guard lock(all.groups_mutex);
-      if (i >= all.groups.size()) {
-        return;
-      }
-      group = all.groups[i].lock();
-    }
-    if (group != nullptr) {
-      group->poll();
-    }
-  }
+  each_group(all.has_groups, all.groups_mutex, all.groups, [](CollectiveGroup& group) { group.poll(); });
 }
 
 std::string StreamState::group_failure() {
   std::string failure;
-  each_group([&](const CollectiveGroup& group) { failure = failure.empty() ? group.failure() : failure; });
+  each_group(has_groups_, groups_mutex_, groups_,
+             [&](const CollectiveGroup& group) { failure = failure.empty() ? group.failure() : failure; });
   return failure;
 }
 

@@ -254,8 +254,6 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   void native_failed(std::int32_t code, const class Status& status, std::uint64_t order = 0) noexcept;
   bool is_device_lost() const noexcept;  // a call has returned DEVICE_LOST
   void close_native() noexcept;
-  template <class Use>
-  void each_group(const Use& use);
   void poll_groups() noexcept;
   std::string group_failure();
   // Waits a short time at most and returns whether the ticket is complete, so
