@@ -15,8 +15,8 @@ namespace yoke::detail {
 // this number of members that can add up elements of these types.
 void check_native(std::span<const Context> members, std::span<const std::int32_t> types);
 
-// Throws Error kInvalidArgument if the group has members in other processes, and the strategy cannot include them, or the
-// ranks or the id are wrong.
+// Throws Error kInvalidArgument if the group has members in other processes, and the strategy cannot include them, or
+// the ranks or the id are wrong.
 void check_processes(const ProcessGroup& processes, MergeStrategy strategy, std::size_t member_count);
 
 // Joins the members' communicators. Also throws the backend's errors.

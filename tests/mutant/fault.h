@@ -35,8 +35,8 @@ class Faults {
   std::array<Armed, YOKE_FAULT_DEVICE_LOST + 1> armed_;
 };
 
-// A condition variable whose waits recheck their condition every 100 ms: a wake-up was lost once with glibc 2.36, perhaps
-// by its bug 25847, which can happen where many threads wait on one.
+// A condition variable whose waits recheck their condition every 100 ms: a wake-up was lost once with glibc 2.36,
+// perhaps by its bug 25847, which can happen where many threads wait on one.
 class Changed {
  public:
   using Clock = std::chrono::steady_clock;

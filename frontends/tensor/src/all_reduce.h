@@ -16,7 +16,7 @@ struct ReducePoint {
   Reduction reduction = Reduction::kSum;
 };
 
-// In the order of the statements. Error kInvalidArgument: a reduced tensor is computed in a repeat block, which cannot be split.
+// In the order of the statements. Error kInvalidArgument: a repeat block, which cannot be split, computes one.
 std::vector<ReducePoint> reduce_points(const program::Program& program);
 bool has_all_reduce(const program::Program& program);
 

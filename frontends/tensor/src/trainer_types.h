@@ -110,8 +110,8 @@ inline constexpr const char* kLossTotal = "loss_total";
 inline constexpr const char* kLossWeight = "loss_weight";
 inline constexpr const char* kLossTotalOfShards = "loss_total_of_shards";
 inline constexpr const char* kShardShare = "shard_share";
-// Before the names of metrics: a micro-batch's, the mean over its rows; with varying rows, the sum of the metrics of its
-// pieces, weighted by `kLossWeight`.
+// Before the names of metrics: a micro-batch's, the mean over its rows; with varying rows, the sum of the metrics of
+// its pieces, weighted by `kLossWeight`.
 inline constexpr const char* kMetric = "metric/";
 inline constexpr double kLargestLoss = 1e308;  // training cannot recover from larger losses
 // With varying rows, the symbol for the number of the step.

@@ -169,8 +169,8 @@ TEST(MergeChoice, GivenPlacementIsKept) {
   }
 }
 
-// What a merge takes if only one of its costs is 1 and the others are free: a launch, a command, memory and links per byte
-// of the gradients, a latency.
+// What a merge takes if only one of its costs is 1 and the others are free: a launch, a command, memory and links per
+// byte of the gradients, a latency.
 struct Parts {
   MergeStrategy strategy;
   Placement placement;

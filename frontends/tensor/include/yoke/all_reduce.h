@@ -14,8 +14,8 @@ namespace yoke {
 
 // The sum or mean of `x` over all group members that compute this expression. In a program that runs alone, it is `x`.
 // Its gradient is the same reduction of the gradients of all members' results. The loss of a Trainer may use it only
-// with Reduction::kSum, because shards may have different numbers of rows; the group is the shards that have rows in the
-// current batch. DistributedProgram and Trainer throw Error kInvalidArgument if it is used in a loop, such as a
+// with Reduction::kSum, because shards may have different numbers of rows; the group is the shards that have rows in
+// the current batch. DistributedProgram and Trainer throw Error kInvalidArgument if it is used in a loop, such as a
 // recurrent layer. Error kInvalidArgument: x is not of floating-point type.
 Tensor all_reduce(const Tensor& x, Reduction reduction);
 

@@ -144,8 +144,8 @@ struct DataParallelOptions {
   // in parts. Reproducible runs merge after the last micro-batch. Does not change the bits. Off by default on CPUs,
   // where merging takes cores from computing.
   Overlap overlap = Overlap::kAuto;
-  // How f32 gradients are sent between shards. kFull with `reproducible`, because the rounding error of a sum depends on
-  // the number of shards, and with kF16.
+  // How f32 gradients are sent between shards. kFull with `reproducible`, because the rounding error of a sum depends
+  // on the number of shards, and with kF16.
   Wire wire = Wire::kFull;
   // Compares all replicas bit for bit after every this many steps; 0 disables the check. A difference is an
   // Error kDataLoss that names the shard, the parameter and the first differing element.

@@ -90,9 +90,9 @@ struct ProcessGroup {
   std::uint32_t size = 0;          // number of members in all processes; 0: all members are in this process
   std::vector<std::byte> id = {};  // from create_group_id() in one of the processes; ignored if size is 0
 };
-// Makes the id of a new group, which serves one Collectives or StepPlan per process; the application carries its bytes to
-// the other processes. Throws Error kFailedPrecondition if the device's backend has no collectives, and the backend's
-// errors.
+// Makes the id of a new group, which serves one Collectives or StepPlan per process; the application carries its bytes
+// to the other processes. Throws Error kFailedPrecondition if the device's backend has no collectives, and the
+// backend's errors.
 std::vector<std::byte> create_group_id(const Device& device);
 
 // Resolves kAuto for these contexts and tensors of 4 MiB. Throws Error kFailedPrecondition for kDirect if memory is not
@@ -136,9 +136,9 @@ class LinkedCollective {
       steps_;
 };
 
-// Links collectives of a group. A member's rank is its position in `members`, plus ProcessGroup::first_rank; member 0 is
-// the owner. Each
-// collective is about the elements `range` (default: all) of the tensor `node`, which every member has with
+// Links collectives of a group. A member's rank is its position in `members`, plus ProcessGroup::first_rank;
+// member 0 is the owner.
+// Each collective is about the elements `range` (default: all) of the tensor `node`, which every member has with
 // the same type and shape, else Error kInvalidArgument. A range that exceeds the tensor is Error kOutOfRange;
 // one that does not begin at a multiple of 256 bytes may be refused by the device. Part k of the range is
 // slices(...)[k].

@@ -118,8 +118,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Afterwards the stream has a new id() and an empty merge buffer, and counts no steps. Events recorded before keep
   // their error, and so do tensors that failed work should have written: work that reads one fails until other work
   // has written it. A group of kNative must be created again: its collectives throw kFailedPrecondition. No other
-  // thread may use the stream during the call. Throws Error kDeviceLost for a lost device, kDeadlineExceeded if work is still pending, and the
-  // backend's errors; the stream is then as before.
+  // thread may use the stream during the call. Throws Error kDeviceLost for a lost device, kDeadlineExceeded if
+  // work is still pending, and the backend's errors; the stream is then as before.
   void renew();
   // Waits until all work of the streams has finished or failed. If one misses the deadline, which is
   // RuntimeOptions::wait_timeout for all of them together, aborts all; their destructors then wait at most a
