@@ -62,9 +62,10 @@ void refuse_other(const std::filesystem::path& latest, const std::string& name, 
 TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
   if (!options.load.empty()) {
     std::error_code ignored;
-    const bool is_folder = std::filesystem::is_directory(options.load, ignored);
-    load_ = is_folder ? checkpoint_weights(options.load) : options.load;
-    for (const NamedArray& array : load_arrays(load_)) {
+    loaded_ = std::filesystem::is_directory(options.load, ignored)
+                  ? load_checkpoint_weights(options.load).state.parameters
+                  : load_arrays(options.load);
+    for (const NamedArray& array : loaded_) {
       loaded_names_.push_back(array.name);
     }
   }
@@ -114,8 +115,9 @@ void TrainCheckpoints::read(const TrainData& data) {
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {
   plateau_ = plateau;
-  if (!load_.empty()) {
-    trainer.restore_params(load_);
+  if (!options_.load.empty()) {
+    trainer.restore_params(loaded_, options_.load.string());
+    loaded_.clear();
   }
   if (found_) {
     trainer.set_state(found_->state);
@@ -142,7 +144,7 @@ std::string TrainCheckpoints::unused_text(const Trainer& trainer) const {
   }
   const std::size_t count = names.size();
   names.resize(std::min(count, kMostNames));
-  return load_.string() + " has " + detail::counted(count, "array") +
+  return options_.load.string() + " has " + detail::counted(count, "array") +
          " that the model does not have: " + join(names, ", ") +
          (count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : "") +
          "; if they belong to the model, give the --model of that file";

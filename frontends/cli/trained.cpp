@@ -28,15 +28,19 @@ void describe_trained(CommandLine& line, TrainedOptions& options) {
 
 namespace {
 
-std::filesystem::path checkpoint_of(const std::string& from) {
-  try {
-    return checkpoint_weights(std::filesystem::path(from) / kBestFolder).parent_path();
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::kNotFound) {
-      throw;
+// The best checkpoint, if the run keeps one and has had a best evaluation.
+Checkpoint checkpoint_of(const std::filesystem::path& from) {
+  std::error_code ignored;
+  if (std::filesystem::exists(from / kBestFolder, ignored)) {
+    try {
+      return load_checkpoint_weights(from / kBestFolder);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound) {
+        throw;
+      }
     }
   }
-  return checkpoint_weights(from).parent_path();  // no evaluation has been the best yet
+  return load_checkpoint_weights(from);
 }
 
 std::string note_of(const Checkpoint& checkpoint, const std::string& name, const std::string& where) {
@@ -97,8 +101,8 @@ Trained load_trained(const TrainedOptions& options) {
     throw UsageError("--from is missing; give a folder of checkpoints that yoke train --save has written");
   }
   Trained trained;
-  trained.checkpoint = checkpoint_of(options.from);
-  Checkpoint checkpoint = load_checkpoint_weights(trained.checkpoint);
+  Checkpoint checkpoint = checkpoint_of(options.from);
+  trained.checkpoint = checkpoint.folder;
   const std::string where = trained.checkpoint.string();
   trained.step = checkpoint.state.step;
   trained.model = note_of(checkpoint, "model", where);

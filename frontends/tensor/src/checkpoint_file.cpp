@@ -283,30 +283,54 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
   file.commit();
 }
 
-fs::path checkpoint_weights(const fs::path& folder) {
-  const fs::path found = find_checkpoint(folder);
-  const Description described(found);  // throws if it is damaged
-  return found / kWeights;
-}
-
-Checkpoint load_checkpoint_notes(const fs::path& folder) {
-  return read_description(Description(find_checkpoint(folder)));
-}
-
 namespace {
 
-Checkpoint load(const fs::path& folder, bool with_optimizer) {
-  const fs::path found = find_checkpoint(folder);
-  const Description from(found);
-  Checkpoint made = read_description(from);
-  made.state.parameters = read_arrays(from, found, kWeights);
-  if (with_optimizer) {
-    made.state.optimizer = read_arrays(from, found, kOptimizer);
+// Returns read(checkpoint). A run that goes on may remove the checkpoint meanwhile; then reads the next one.
+template <class Read>
+auto read_checkpoint(const fs::path& folder, const Read& read) {
+  constexpr int kMostTries = 100;
+  for (int tries = 1;; ++tries) {
+    const fs::path found = find_checkpoint(folder);
+    try {
+      return read(found);
+    } catch (const Error&) {
+      std::error_code ignored;
+      if (tries == kMostTries || found == folder || fs::exists(found, ignored)) {
+        throw;
+      }
+    }
   }
-  return made;
+}
+
+Checkpoint load(const fs::path& folder, bool with_optimizer) {
+  return read_checkpoint(folder, [&](const fs::path& found) {
+    const Description from(found);
+    Checkpoint made = read_description(from);
+    made.folder = found;
+    made.state.parameters = read_arrays(from, found, kWeights);
+    if (with_optimizer) {
+      made.state.optimizer = read_arrays(from, found, kOptimizer);
+    }
+    return made;
+  });
 }
 
 }  // namespace
+
+fs::path checkpoint_weights(const fs::path& folder) {
+  return read_checkpoint(folder, [](const fs::path& found) {
+    const Description described(found);  // throws if it is damaged
+    return found / kWeights;
+  });
+}
+
+Checkpoint load_checkpoint_notes(const fs::path& folder) {
+  return read_checkpoint(folder, [](const fs::path& found) {
+    Checkpoint made = read_description(Description(found));
+    made.folder = found;
+    return made;
+  });
+}
 
 Checkpoint load_checkpoint(const fs::path& folder) {
   return load(folder, true);

@@ -203,7 +203,11 @@ void save_params(const std::filesystem::path& file, std::span<const Parameter> p
 }
 
 void restore_params(const std::filesystem::path& file, std::span<const Parameter> parameters) {
-  const std::vector<NamedArray> arrays = load_arrays(file);
+  restore_params(load_arrays(file), parameters, file.string());
+}
+
+void restore_params(std::span<const NamedArray> arrays, std::span<const Parameter> parameters,
+                    const std::string& source) {
   std::string problems;
   std::vector<const NamedArray*> found;
   for (const Parameter& parameter : parameters) {
@@ -222,8 +226,8 @@ void restore_params(const std::filesystem::path& file, std::span<const Parameter
     found.push_back(&*at);
   }
   if (!problems.empty()) {
-    throw Error(ErrorCode::kInvalidArgument, "'" + file.string() + "' does not match the model: " +
-                                                 problems.substr(2) + "; nothing was changed");
+    throw Error(ErrorCode::kInvalidArgument,
+                "'" + source + "' does not match the model: " + problems.substr(2) + "; nothing was changed");
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i].set_dims(found[i]->dims, "restore_params");

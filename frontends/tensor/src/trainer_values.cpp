@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/trainer_values.cpp: reads, saves and restores values on a trainer's shards.
 #include <yoke/mode.h>
+#include <yoke/safetensors.h>
 #include <yoke/train_helpers.h>
 
 #include <algorithm>
@@ -122,7 +123,11 @@ void Trainer::save_params(const std::filesystem::path& file) {
 }
 
 void Trainer::restore_params(const std::filesystem::path& file) {
-  yoke::restore_params(file, impl_->parameters);
+  restore_params(load_arrays(file), file.string());
+}
+
+void Trainer::restore_params(std::span<const NamedArray> arrays, const std::string& source) {
+  yoke::restore_params(arrays, impl_->parameters, source);
   Impl::at_step(impl_, "restore_params()", [&] {
     for (const Parameter& parameter : impl_->parameters) {
       impl_->contexts[0].from_host(impl_->name_now(parameter.name()), parameter.values());

@@ -99,6 +99,16 @@ TEST_F(YokePredict, RegressionHasTheRmseOfTheTraining) {
   EXPECT_EQ(load_npy(folder_ / "p.npy").dims, (std::vector<std::uint64_t>{30}));
 }
 
+TEST_F(YokePredict, ColumnsWithoutNamesAreFoundByNumber) {
+  const std::string named = regression(0, 300);
+  const Json trained = train_table(named.substr(named.find('\n') + 1), 300);
+  write_file(folder_ / "test.csv", regression(270, 300));
+  const Json predicted = json_of(predict("test.csv"));
+  EXPECT_NEAR(predicted["rmse"].get<double>(), trained["rmse"].get<double>(), 1e-3);
+  write_file(folder_ / "texts.csv", "a,b,y\n1,one,3\n");
+  EXPECT_THAT(run(predict("texts.csv")).err, HasSubstr("line 2, column 'b': 'one' is not a finite number"));
+}
+
 TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
   const Json trained = train_table(classes(0, 300), 300);
   write_file(folder_ / "test.csv", classes(270, 300));

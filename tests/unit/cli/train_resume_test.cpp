@@ -170,6 +170,8 @@ TEST(YokeTrainResume, CheckpointWithoutItsDescriptionIsAnError) {
   EXPECT_THAT(run({"train", "--load", newest / ""}).err, HasSubstr("checkpoint.json: the file is missing"));
   std::filesystem::remove_all(newest);
   EXPECT_THAT(run(words).out, HasSubstr("resuming after step 100\n"));
+  std::filesystem::resize_file(newest / "weights.safetensors", 100);
+  EXPECT_THAT(run({"train", "--load", folder / "c"}).err, HasSubstr("weights.safetensors: it has 100 bytes"));
 }
 
 TEST(YokeTrainResume, WrongUseIsAnError) {

@@ -177,14 +177,16 @@ TEST_F(TableTest, ColumnsThatAreNotReadMayHaveTexts) {
   };
   const TableOptions without_name{.only = {}, .without = {"color"}};
   const TableOptions without_number{.only = {}, .without = {"1"}};
-  const TableOptions only{.only = {"x"}, .without = {}};
-  for (const TableOptions& options : {without_name, without_number, only}) {
+  const TableOptions only_name{.only = {"x"}, .without = {}};
+  const TableOptions only_number{.only = {"0"}, .without = {}};
+  for (const TableOptions& options : {without_name, without_number, only_name, only_number}) {
     EXPECT_THAT(read(options).values, ElementsAre(1, 0, 2, 3, 0, 4));
   }
   EXPECT_THAT(error_of([&] { read({}); }), is_error(kInvalid, "line 2, column 'color': 'red'"));
   EXPECT_THAT(error_of([&] { read({.only = {}, .without = {"y"}}); }),
               is_error(kInvalid, "the column 'y' is the label, so it cannot be left out"));
   EXPECT_THAT(error_of([&] { read({.only = {}, .without = {"z"}}); }), is_error(kInvalid, "no column 'z'"));
+  EXPECT_THAT(error_of([&] { read({.only = {"z"}, .without = {}}); }), is_error(kInvalid, "no column 'z'"));
 }
 
 TEST_F(TableTest, BlanksSeparateColumns) {

@@ -257,6 +257,25 @@ TEST(Checkpoint, KeepsTheLastOnesAndLatestNamesTheNewest) {
   EXPECT_EQ(fs::read_symlink(folder / "run" / "latest"), "step-000000000004");
 }
 
+TEST(Checkpoint, IsReadWhileItsRunGoesOn) {
+  const TemporaryFolder folder;
+  CheckpointFolder kept(folder.path(), 1);  // each save removes what may be read just now
+  TrainerState state;
+  state.parameters = {{"w", Type::kF32, {1000}, std::vector<std::byte>(4000)}};
+  kept.save(state);
+  std::atomic<bool> is_over{false};
+  std::thread saving([&] {
+    for (state.step = 1; state.step <= 200; ++state.step) {
+      kept.save(state);
+    }
+    is_over = true;
+  });
+  while (!is_over) {
+    EXPECT_NO_THROW(load_checkpoint(folder.path()));
+  }
+  saving.join();
+}
+
 TEST(Checkpoint, UnfinishedOnesAreRemovedAndTheFolderIsLocked) {
   const TemporaryFolder folder;
   fs::create_directories(folder / ".new");

@@ -18,15 +18,17 @@ namespace yoke {
 struct Checkpoint {
   TrainerState state;
   std::map<std::string, std::string> notes;  // the caller's own, such as the options of a command
+  std::filesystem::path folder;              // of this checkpoint, if it was read
 };
 
 // Reads a checkpoint, or the latest one of a folder of checkpoints. Everything is checked; set_state() then checks that
 // it fits the run. Errors: kNotFound: there is no checkpoint; kPermissionDenied; kDataLoss: a file is missing or
-// damaged; the message names it. Nothing older is read instead.
+// damaged; the message names it. Nothing older is read instead. The run that writes the checkpoints may go on: if it
+// removes one while this reads it, the next one is read.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
-// The file with the parameters of a checkpoint, or of the latest one of a folder. Errors: as load_checkpoint.
+// The file with the parameters of a checkpoint, or of the latest one of a folder. Reads and checks only checkpoint.json.
 std::filesystem::path checkpoint_weights(const std::filesystem::path& folder);
-// The same without the optimizer's states, which are not read.
+// As load_checkpoint, without the optimizer's states, which are not read.
 Checkpoint load_checkpoint_weights(const std::filesystem::path& folder);
 // Only what checkpoint.json says: the arrays of the state are empty.
 Checkpoint load_checkpoint_notes(const std::filesystem::path& folder);

@@ -52,7 +52,7 @@ enum class LabelColumn : std::uint8_t { kRequired, kOptional };
 
 // How fields become numbers.
 struct TableOptions {
-  // The columns to read besides the label's, by name; empty: all.
+  // The columns to read besides the label's, by name or number; empty: all.
   std::vector<std::string> only;
   // Columns that are not read, by name or number: their values are 0, and they may have texts.
   std::vector<std::string> without;

@@ -179,6 +179,9 @@ void save_params(const std::filesystem::path& file, std::span<const Parameter> p
 // Loads the parameters by name. If one is missing or has another type or shape, the Error lists all such
 // parameters and none is changed.
 void restore_params(const std::filesystem::path& file, std::span<const Parameter> parameters);
+// The same with arrays such as those of load_checkpoint_weights(). `source` says in messages where they are from.
+void restore_params(std::span<const NamedArray> arrays, std::span<const Parameter> parameters,
+                    const std::string& source);
 
 // ---- debugging ----
 

@@ -267,10 +267,11 @@ std::size_t label_of(const Table& table, const std::string& label, LabelColumn c
 // For each column, whether it is read.
 std::vector<bool> columns_to_read(const Table& table, const TableOptions& options) {
   std::vector<bool> is_read(table.names.size(), options.only.empty());
-  for (std::size_t c = 0; c < is_read.size(); ++c) {
-    const auto& only = options.only;
-    is_read[c] =
-        is_read[c] || c == table.label || std::find(only.begin(), only.end(), table.names[c]) != only.end();
+  for (const std::string& name : options.only) {
+    is_read[column_of(table, name)] = true;
+  }
+  if (table.label < is_read.size()) {
+    is_read[table.label] = true;
   }
   for (const std::string& name : options.without) {
     const std::size_t column = column_of(table, name);
