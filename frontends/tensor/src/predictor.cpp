@@ -122,9 +122,7 @@ namespace {
 
 Predictor::Model checked(Predictor::Model model) {
   if (!model) {
-    fail(
-        "Predictor: the model is an empty function; give a module, or a function of the inputs or of a "
-        "batch");
+    fail("Predictor: the model is empty; give a module, or a function of the inputs or of a batch");
   }
   return model;
 }

@@ -112,7 +112,12 @@ TEST(TrainingArguments, Predictor) {
   const Training run;
   const PredictorOptions options{.backend_name = run.options.backend_name, .runtime = run.options.runtime};
   EXPECT_THAT(error_of([&] { Predictor(Predictor::Model(), options); }),
-              is_error(kInvalid, "the model is an empty function"));
+              is_error(kInvalid, "the model is empty"));
+  EXPECT_ERROR(kInvalid, Predictor(nn::Module(), options));
+  EXPECT_ERROR(kInvalid, Predictor(nn::Handle<nn::Embedding>(), options));
+  EXPECT_ERROR(kInvalid, Predictor(std::vector<NamedArray>(), nn::Module(), options));
+  EXPECT_ERROR(kInvalid, Predictor(std::function<Tensor(const Tensor&)>(), options));
+  EXPECT_ERROR(kInvalid, Predictor(std::function<Tensor(const Batch&)>(), options));
   EXPECT_ERROR(ErrorCode::kNotFound, Predictor("", nn::relu(), options));
   EXPECT_THROW(Predictor(nn::relu(), {.backend_name = "", .runtime = run.options.runtime}), Error);
   EXPECT_THROW(

@@ -42,20 +42,34 @@ class Predictor {
       }
       return false;
     }
+    // A module or a std::function without contents. A lambda, which converts to bool as a pointer, is never empty.
+    template <class F>
+    static bool is_empty(const F& function) {
+      if constexpr (requires { function.operator bool(); }) {
+        return !static_cast<bool>(function);
+      }
+      return false;
+    }
 
    public:
     Model() = default;
     Model(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): empty, as a std::function
     template <class F>
     requires(kTakesInputs<F>) Model(F function) {  // NOLINT(google-explicit-constructor): for lambdas
+      if (is_empty(function)) {
+        return;  // a std::function of an empty module would not be empty
+      }
       std::function<Tensor(const Tensor&)> of_inputs(std::move(function));
       if (of_inputs) {
         function_ = [of_inputs](const Batch& batch) { return of_inputs(batch["inputs"]); };
       }
     }
     template <class F>
-    requires(takes_batch<F>()) Model(F function)  // NOLINT(google-explicit-constructor): for lambdas
-        : function_(std::move(function)) {}
+    requires(takes_batch<F>()) Model(F function) {  // NOLINT(google-explicit-constructor): for lambdas
+      if (!is_empty(function)) {
+        function_ = std::move(function);
+      }
+    }
 
     explicit operator bool() const { return function_ != nullptr; }
     Tensor operator()(const Batch& batch) const { return function_(batch); }
