@@ -237,12 +237,34 @@ TEST_F(TableTest, ClassificationCountsClassesAndChecksLabels) {
               is_error(kInvalid, "the column 'kind' has texts"));
   EXPECT_THAT(error_of([&] { make_examples(csv("x,y\n1,2\n1,2.5\n"), split, Task::kClassification); }),
               is_error(kInvalid, "line 3, column 'y': the label of a classification must be a whole number"));
+  // The first bad line of the file, although the rows have another order.
+  const Split shuffled{.train = {3, 1}, .test = {2, 0}};
+  EXPECT_THAT(error_of([&] {
+                make_examples(csv("x,y\n1,2\n1,-1\n1,256\n1,300\n"), shuffled, Task::kClassification);
+              }),
+              is_error(kInvalid, "line 3, column 'y': the label of a classification must be a whole number"));
   EXPECT_THAT(error_of([&] { make_examples(words, {.train = {0}, .test = {3}}, Task::kClassification); }),
               is_error(kInvalid, "include row 3"));
   const std::vector<std::size_t> without = {0};
   EXPECT_THAT(
       error_of([&] { make_examples(words, split, Task::kClassification, without); }),
       is_error(kInvalid, "has no columns besides the label; give data with features, separated by commas"));
+}
+
+TEST_F(TableTest, MoreThan256TextsAreNotClasses) {
+  std::string text = "x,kind\n";
+  for (int i = 0; i < 256; ++i) {
+    text += "1,c" + std::to_string(i) + "\n";
+  }
+  const Table most = csv(text);
+  const Split split = random_split(most.row_count(), 0.1, 0);
+  EXPECT_EQ(make_examples(most, split, Task::kClassification).class_count, 256U);
+  const Table more = csv(text + "1,another\n");
+  EXPECT_THAT(
+      error_of([&] { make_examples(more, random_split(more.row_count(), 0.1, 0), Task::kClassification); }),
+      is_error(kInvalid,
+               "the column 'kind' has 257 different texts, and a classification has at most 256 "
+               "classes; merge some of them, or choose another label"));
 }
 
 TEST_F(TableTest, SplitsArePermutations) {

@@ -82,18 +82,39 @@ Tensor numbers_of(const Table& table, std::span<const std::uint64_t> rows, const
   return tensor(values, {rows.size()}, std::move(name));
 }
 
+// The least row whose label is not a class, so that the message does not depend on the order of the rows.
+void check_classes(const Table& table, const Split& split) {
+  constexpr double kMost = 256;  // classes are u8
+  std::uint64_t bad = table.row_count();
+  for (const std::vector<std::uint64_t>* rows : {&split.train, &split.test}) {
+    for (const std::uint64_t row : *rows) {
+      const double value = table.values[row * table.names.size() + table.label];
+      if (!(value >= 0 && value < kMost && value == std::floor(value))) {
+        bad = std::min(bad, row);
+      }
+    }
+  }
+  if (bad == table.row_count()) {
+    return;
+  }
+  const std::string& label = table.names[table.label];
+  if (!table.label_names.empty()) {
+    throw Error(ErrorCode::kInvalidArgument,
+                table.file.string() + ": the column '" + label + "' has " +
+                    std::to_string(table.label_names.size()) +
+                    " different texts, and a classification has at most 256 classes; merge some of them, or "
+                    "choose another label");
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              table.file.string() + ", line " + std::to_string(table.lines[bad]) + ", column '" + label +
+                  "': the label of a classification must be a whole number from 0 to 255; correct it, or "
+                  "choose a regression");
+}
+
 Tensor classes_of(const Table& table, std::span<const std::uint64_t> rows, Examples& made, std::string name) {
   std::vector<std::uint8_t> values;
   for (const std::uint64_t row : rows) {
     const double value = table.values[row * table.names.size() + table.label];
-    if (value < 0 || value > 255 || value != std::floor(value)) {
-      throw Error(
-          ErrorCode::kInvalidArgument,
-          table.file.string() + ", line " + std::to_string(table.lines[row]) + ", column '" +
-              table.names[table.label] +
-              "': the label of a classification must be a whole number from 0 to 255; correct it, or choose "
-              "a regression");
-    }
     values.push_back(static_cast<std::uint8_t>(value));
     made.class_count = std::max<std::uint64_t>(made.class_count, values.back() + std::uint64_t{1});
   }
@@ -174,6 +195,7 @@ Examples make_examples(const Table& table, const Split& split, Task task,
   made.train_inputs = inputs_of(table, split.train, columns, made, "train_inputs");
   made.test_inputs = inputs_of(table, split.test, columns, made, "test_inputs");
   if (task == Task::kClassification) {
+    check_classes(table, split);
     made.train_targets = classes_of(table, split.train, made, "train_targets");
     made.test_targets = classes_of(table, split.test, made, "test_targets");
     return made;
