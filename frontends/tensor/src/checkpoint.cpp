@@ -27,6 +27,7 @@ namespace {
 // Hidden names of what is not a checkpoint yet, or no longer.
 constexpr const char* kNew = ".new";
 constexpr const char* kOld = ".old";
+constexpr const char* kNewLatest = ".latest";
 
 [[noreturn]] void fail_with(const fs::path& path, const char* what, int number) {
   throw Error(detail::code_of_errno(number), std::string("cannot ") + what + " " + path.string() + ": " +
@@ -82,7 +83,7 @@ struct CheckpointFolder::Impl {
   }
 
   void remove_unfinished() const {
-    for (const char* name : {kNew, kOld}) {
+    for (const char* name : {kNew, kOld, kNewLatest}) {
       std::error_code error;
       fs::remove_all(path / name, error);
       if (error) {
@@ -91,13 +92,30 @@ struct CheckpointFolder::Impl {
     }
   }
 
+  // A user's own file or folder would be replaced, or be in the way after the first steps.
+  void check_latest() const {
+    std::error_code ignored;
+    const fs::path latest = path / detail::kLatest;
+    const fs::file_type type = fs::symlink_status(latest, ignored).type();
+    if (type != fs::file_type::symlink && type != fs::file_type::not_found) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  latest.string() +
+                      " is not a symbolic link, so a checkpoint cannot replace it; rename or remove it, or "
+                      "choose another folder");
+    }
+  }
+
   void point_to(const std::string& name) const {
-    const fs::path link = path / (std::string(".") + detail::kLatest);
+    const fs::path link = path / kNewLatest;
     ::unlink(link.c_str());
     if (::symlink(name.c_str(), link.c_str()) != 0) {
       fail_with(link, "create", errno);
     }
-    rename_now(link, path / detail::kLatest);
+    if (::rename(link.c_str(), (path / detail::kLatest).c_str()) != 0) {
+      const int number = errno;
+      ::unlink(link.c_str());
+      fail_with(path / detail::kLatest, "replace", number);
+    }
     folder.flush();
   }
 
@@ -128,10 +146,31 @@ struct CheckpointFolder::Impl {
 
 namespace {
 
+// Throws if `folder`, or a folder that it is in, is a file or a link without a target.
+void check_folders(const fs::path& folder) {
+  fs::path part;
+  for (const fs::path& name : folder) {
+    part /= name;
+    std::error_code ignored;
+    const fs::file_type type = fs::status(part, ignored).type();
+    const bool is_missing = type == fs::file_type::not_found;
+    if (is_missing && fs::is_symlink(part, ignored)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  part.string() + " is a symbolic link to " + fs::read_symlink(part, ignored).string() +
+                      ", which does not exist; create that folder, or choose another one");
+    }
+    if (!is_missing && type != fs::file_type::directory && type != fs::file_type::none) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  part.string() + " is a file, not a folder; choose another name for the checkpoints");
+    }
+  }
+}
+
 const fs::path& created(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
+    check_folders(folder);
     fail_with(folder, "create the folder", error.value());
   }
   return folder;
@@ -145,6 +184,7 @@ CheckpointFolder::CheckpointFolder(const fs::path& folder, std::uint32_t keep) {
   }
   impl_ = std::make_unique<Impl>(created(folder), keep);
   impl_->lock();
+  impl_->check_latest();
   impl_->remove_unfinished();
 }
 

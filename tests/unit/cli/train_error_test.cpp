@@ -358,7 +358,7 @@ TEST(YokeTrainError, UnusableSaveTargetFailsBeforeTraining) {
   EXPECT_THAT(missing.err, AllOf(HasSubstr("cannot save to"), HasSubstr("create its folder first")));
   EXPECT_EQ(missing.out, "");
   test::write_file(folder / "file", "");
-  EXPECT_THAT(run({"train", "--save", folder / "file"}).err, HasSubstr("cannot create the folder"));
+  EXPECT_THAT(run({"train", "--save", folder / "file"}).err, HasSubstr("file is a file, not a folder; "));
 }
 
 TEST(YokeTrainError, FullDiskIsReportedAtTheEnd) {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/data/checkpoint_folder_test.cpp: what cannot be a folder of checkpoints is refused at the start.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <yoke/checkpoint.h>
+
+#include "error_of.h"
+#include "test_files.h"
+
+namespace yoke {
+namespace {
+
+namespace fs = std::filesystem;
+
+using test::error_of;
+using test::is_error;
+using test::TemporaryFolder;
+
+TEST(CheckpointFolders, FilesAndLinksWithoutATargetAreNotFolders) {
+  constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
+  const TemporaryFolder folder;
+  test::write_file(folder / "file", "");
+  fs::create_directory_symlink("nowhere", folder / "link");
+  const std::string file = folder / "file";
+  const std::string link = folder / "link";
+  for (const std::string& path : {file, file + "/a"}) {
+    EXPECT_THAT(error_of([&] { CheckpointFolder kept(path); }),
+                is_error(kInvalid, file + " is a file, not a folder; choose another name"));
+  }
+  for (const std::string& path : {link, link + "/a"}) {
+    EXPECT_THAT(error_of([&] { CheckpointFolder kept(path); }),
+                is_error(kInvalid, link + " is a symbolic link to nowhere, which does not exist"));
+  }
+  fs::create_directory(folder / "nowhere");
+  EXPECT_EQ(CheckpointFolder(link).path(), link);
+}
+
+TEST(CheckpointFolders, LatestThatIsNotALinkIsRefusedAtTheStart) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder / "a/latest");
+  fs::create_directories(folder / "b");
+  test::write_file(folder / "b/latest", "mine");
+  for (const char* name : {"a", "b"}) {
+    EXPECT_THAT(error_of([&] { CheckpointFolder kept(folder / name); }),
+                is_error(ErrorCode::kInvalidArgument, "latest is not a symbolic link"));
+  }
+  EXPECT_EQ(test::read_whole(folder / "b/latest"), "mine");
+}
+
+}  // namespace
+}  // namespace yoke
