@@ -152,6 +152,7 @@ constexpr std::uint64_t kMostLayers = 1000;
 // "layers=4,heads=4" over the defaults.
 Numbers parse(std::string_view name, const Known& model) {
   Numbers numbers = model.defaults;
+  Numbers given;
   const std::size_t colon = name.find(':');
   std::string_view rest = colon == std::string_view::npos ? std::string_view() : name.substr(colon + 1);
   bool has_more = colon != std::string_view::npos;
@@ -179,6 +180,10 @@ Numbers parse(std::string_view name, const Known& model) {
           std::string(model.name) + ":" + options +
           ", with whole numbers from 1 to 65536, at most 1000 layers" +
           (found == numbers.end() ? did_you_mean(part.substr(0, equals), names) : ""));
+    }
+    if (!given.emplace(found->first, number).second) {
+      detail::fail("model '" + std::string(name) + "': the option '" + found->first +
+                   "' is given more than once; give it once");
     }
     found->second = number;
   }

@@ -118,12 +118,17 @@ Number parse_number(std::string_view key, std::string_view text) {
 // The options of "key=value,key=value".
 void each_option(std::string_view options,
                  const std::function<void(std::string_view key, std::string_view value)>& visit) {
+  std::vector<std::string_view> seen;
   for (std::size_t begin = 0; begin <= options.size();) {
     const std::string_view part = options.substr(begin, options.find(',', begin) - begin);
     if (part.empty()) {
       refuse("an option is empty; write key=value after each colon and comma");
     }
     const std::string_view key = part.substr(0, part.find('='));
+    if (std::find(seen.begin(), seen.end(), key) != seen.end()) {
+      refuse("the option '" + std::string(key) + "' is given more than once; give it once");
+    }
+    seen.push_back(key);
     visit(key, part.substr(std::min(key.size() + 1, part.size())));
     begin += part.size() + 1;
   }

@@ -134,6 +134,10 @@ TEST(Schedules, InvalidTextsAreErrors) {
                 ::testing::EndsWith("exponential gamma"))
         << text << ": the kind does not have the option that is close";
   }
+  EXPECT_MESSAGE("schedule: the option 'warmup' is given more than once; give it once",
+                 parse_schedule("cosine:warmup=3,end=0.1,warmup=0", 0.1, 10));
+  EXPECT_MESSAGE("schedule: the option 'patience' is given more than once; give it once",
+                 parse_plateau("plateau:patience=1,patience=1"));
   EXPECT_MESSAGE("schedule: warmup must be at least 0, and every at least 1",
                  parse_schedule("step:every=0", 0.1, 10));
   EXPECT_MESSAGE("schedule: gamma must be greater than 0, at most 1000000",

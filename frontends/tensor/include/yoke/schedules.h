@@ -51,7 +51,7 @@ struct PlateauOptions {
 };
 
 // Parses "plateau" or "plateau:factor=0.5,patience=3". Empty: the text names another schedule. Error kInvalidArgument:
-// an option is unknown, malformed or out of range.
+// an option is unknown, repeated, malformed or out of range.
 std::optional<PlateauOptions> parse_plateau(std::string_view text);
 
 // Reduces a learning rate when a loss has stopped improving. Use rate.tensor() as DataParallelOptions::learning_rate,
