@@ -103,6 +103,19 @@ void parse_augmentation(TrainOptions& options) {
   }
 }
 
+// With the library's defaults, the rate would fall to a tenth in each step, so that a run trains for only a few.
+void check_decay(const std::string& schedule) {
+  const auto has = [&](const std::string& key) {
+    return schedule.find(":" + key + "=") != schedule.npos || schedule.find("," + key + "=") != schedule.npos;
+  };
+  const std::string name = schedule.substr(0, schedule.find(':'));
+  check(name != "step" || has("every"),
+        "--schedule step needs every, the number of steps after which the rate is multiplied by gamma (0.1), "
+        "as in step:every=1000,gamma=0.1");
+  check(name != "exponential" || has("gamma"),
+        "--schedule exponential needs gamma, the factor after each step, as in exponential:gamma=0.999");
+}
+
 // The other schedules are only checked: they depend on the length of the run, which is not known yet.
 void parse_plateau_schedule(TrainOptions& options) {
   try {
@@ -113,6 +126,7 @@ void parse_plateau_schedule(TrainOptions& options) {
   } catch (const Error& error) {
     throw UsageError(std::string("--") + error.what());
   }
+  check_decay(options.schedule);
 }
 
 // Checks the options that only some optimizers have, and sets the defaults that depend on the optimizer.

@@ -59,11 +59,13 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
             "NAME");
   line.number("lr", &typed.learning_rate, {.low = kTiny},
               "learning rate, default 0.1; adam, adamw, lamb 0.001; rmsprop, adagrad 0.01; lion 0.0001");
-  line.text("schedule", &options.schedule,
-            "learning rate over the steps: constant (default), linear, cosine, step, exponential or "
-            "one-cycle, with options as in cosine:warmup=100,end=0.1; or reduced when the test loss has not "
-            "improved for some epochs: plateau:factor=0.5,patience=3",
-            "NAME[:OPTIONS]");
+  line.text(
+      "schedule", &options.schedule,
+      "learning rate over the steps: constant (default), linear, cosine or one-cycle, with options as in "
+      "cosine:warmup=100,end=0.1; step:every=1000 or exponential:gamma=0.999, which have no default "
+      "for these; or reduced when the test loss has not improved for some epochs: "
+      "plateau:factor=0.5,patience=3",
+      "NAME[:OPTIONS]");
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},
               "momentum of sgd or rmsprop, less than 1, default 0");
   line.number("weight-decay", &typed.weight_decay, {}, "weight decay, default 0; adamw 0.01");

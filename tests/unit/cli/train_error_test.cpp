@@ -107,6 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--schedule", "cosine:warmup=3,warmup=0"},
                  "'warmup' is given more than once; give it once"},
         BadUsage{{"--model", "gpt:layers=1,layers=3"}, "'layers' is given more than once; give it once"},
+        BadUsage{{"--schedule", "step"}, "--schedule step needs every, the number of steps"},
+        BadUsage{{"--schedule", "step:gamma=0.5"}, "as in step:every=1000,gamma=0.1"},
+        BadUsage{
+            {"--schedule", "exponential:warmup=2"},
+            "--schedule exponential needs gamma, the factor after each step, as in exponential:gamma=0.999"},
         BadUsage{{"--model", "mpl:3"}, "not 'mpl:3'; did you mean 'mlp'?"},
         BadUsage{{"--config", "none.toml"}, "--config: cannot find or read none.toml: No such file"},
         BadUsage{{"--optimizer", "sdg"},
@@ -153,6 +158,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--epoch", "2"}, "unknown option '--epoch'; did you mean '--epochs'?"},
         BadUsage{{"--no-such"}, "unknown option '--no-such'; yoke train --help lists the options"},
         BadUsage{{"extra"}, "too many arguments"}));
+
+TEST(YokeTrain, SchedulesTakeTheOptionsThatTheyNeed) {
+  for (const std::string schedule : {"step:every=2", "step:warmup=1,every=2", "exponential:gamma=0.9"}) {
+    EXPECT_EQ(run({"train", "--steps", "3", "--schedule", schedule}).code, 0) << schedule;
+  }
+}
 
 TEST(YokeTrainError, EmptyValuesAreWrongUsage) {
   for (const std::string name :
