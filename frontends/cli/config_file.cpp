@@ -6,11 +6,11 @@
 #include <yoke/output_file.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cstdint>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -21,7 +21,7 @@ namespace yoke::cli {
 namespace {
 
 constexpr std::string_view kConfig = "--config";
-constexpr std::uintmax_t kLargest = 1U << 20U;
+constexpr std::size_t kLargest = 1U << 20U;  // bytes
 
 // "--lr" of "--lr" or "--lr=0.1".
 std::string name_of(const std::string& word) {
@@ -41,17 +41,21 @@ std::string read(const std::string& file) {
     throw UsageError("--config: cannot find or read " + file + ": " + error.message() +
                      "; give a TOML file with options");
   }
-  if (!fs::is_regular_file(status) || fs::file_size(file, error) > kLargest) {
-    throw UsageError("--config: " + file +
-                     " is not a file, or has more than 1 MiB; give a TOML file with options");
+  if (fs::is_directory(status)) {
+    throw UsageError("--config: " + file + " is a folder; give a TOML file with options");
   }
+  // The size of a pipe is not known, and a device may have no end.
   std::ifstream stream(file, std::ios::binary);
-  std::ostringstream text;
-  text << stream.rdbuf();
-  if (!stream) {
+  std::string text(kLargest + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad() || (stream.fail() && !stream.eof())) {
     throw UsageError("--config: cannot read " + file + "; check its permissions");
   }
-  return text.str();
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kLargest) {
+    throw UsageError("--config: " + file + " has more than 1 MiB; give a TOML file with options");
+  }
+  return text;
 }
 
 toml::table parse(const std::string& file) {
@@ -104,6 +108,42 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
   }
 }
 
+// As a word of a shell.
+std::string quoted(const std::string& text) {
+  constexpr std::string_view kSafe = "/._-+,:@%";
+  if (std::all_of(text.begin(), text.end(), [&](char c) {
+        const auto code = static_cast<unsigned char>(c);
+        return std::isalnum(code) != 0 || code >= 0x80 || kSafe.find(c) != kSafe.npos;
+      })) {
+    return text;
+  }
+  std::string all = "'";
+  for (const char c : text) {
+    all += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  }
+  return all + "'";
+}
+
+// How to continue the run. A comment can have neither control characters nor invalid UTF-8, but a path can.
+std::string comment(const std::filesystem::path& file, const std::string& folder) {
+  std::error_code ignored;
+  const std::string start = std::filesystem::current_path(ignored).string();
+  const std::string text = "# To continue this run in the folder in which it started:\n# cd " +
+                           quoted(start) + " && yoke train --config " + quoted(file.string()) + " --save " +
+                           quoted(folder) + " --resume\n";
+  const std::string paths = start + folder;
+  if (start.empty() ||
+      std::any_of(paths.begin(), paths.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {
+    return {};
+  }
+  try {
+    (void)toml::parse(text);
+  } catch (const toml::parse_error&) {
+    return {};
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ConfiguredArguments::with_place(const std::string& text) const {
@@ -154,7 +194,7 @@ ConfiguredArguments with_config(Arguments arguments) {
 }
 
 void write_config(const std::filesystem::path& file, Arguments arguments,
-                  const std::vector<std::string>& except) {
+                  const std::vector<std::string>& except, const std::string& folder) {
   std::map<std::string, std::vector<std::string>> given;  // the values of each option; a flag has none
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string option = name_of(arguments[i]);
@@ -183,7 +223,7 @@ void write_config(const std::filesystem::path& file, Arguments arguments,
     }
   }
   OutputFile output(file);
-  output.stream() << "# yoke train --config " << file.filename().string() << "\n" << table << "\n";
+  output.stream() << comment(file, folder) << "\n" << table << "\n";
   output.commit();
 }
 

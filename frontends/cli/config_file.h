@@ -20,13 +20,17 @@ struct ConfiguredArguments {
   std::string with_place(const std::string& text) const;
 };
 
-// Leaves out options of the file that `arguments` give themselves. A key is an option's name: text or a number is its
-// value, true is a flag, and a list repeats the option. Throws UsageError for a file that is not valid TOML, with line
-// and column, and for other values.
+// Reads a file or a pipe, at most 1 MiB. Leaves out options of the file that `arguments` give themselves. A key is an
+// option's name: text or a number is its value, true is a flag, and a list repeats the option. Throws UsageError for a
+// file that is not valid TOML, with line and column, and for other values.
 ConfiguredArguments with_config(Arguments arguments);
 
-// Writes such a file with the options in `arguments`, without `except`.
+// Name of the file in a folder of checkpoints that has the options of its run.
+inline constexpr const char* kConfigFile = "config.toml";
+
+// Writes such a file with the options in `arguments`, without `except`. A comment has the command that continues the
+// run whose checkpoints are in `folder`.
 void write_config(const std::filesystem::path& file, Arguments arguments,
-                  const std::vector<std::string>& except);
+                  const std::vector<std::string>& except, const std::string& folder);
 
 }  // namespace yoke::cli

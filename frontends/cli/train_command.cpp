@@ -126,7 +126,8 @@ int train(TrainOptions* options, Arguments words) {
                                       {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
   if (checkpoints.is_on()) {
-    write_config(options->checkpoints / "config.toml", words, {"config", "save", "resume", "json"});
+    write_config(options->checkpoints / kConfigFile, words, {"config", "save", "resume", "json"},
+                 options->checkpoints.string());
   }
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "config_file.h"
 #include "global_options.h"
 #include "text.h"
 #include "train_setup.h"
@@ -180,13 +181,32 @@ void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
 
 namespace {
 
+void check_folder_is_given(const TrainOptions& options, const TypedOptions& typed) {
+  std::vector<std::string> given;
+  for (const auto& [name, is_given] :
+       {std::pair("--save-every", typed.save_every.has_value()), std::pair("--keep", typed.keep.has_value()),
+        std::pair("--resume", options.resume)}) {
+    if (is_given) {
+      given.emplace_back(name);
+    }
+  }
+  const std::filesystem::path config = typed.config;
+  const bool is_of_a_run = config.filename() == kConfigFile;
+  const std::string folder = config.has_parent_path() ? config.parent_path().string() : ".";
+  check(given.empty() || !options.checkpoints.empty(),
+        join(given, " and ") + (given.size() == 1 ? " needs" : " need") +
+            " --save with a folder for checkpoints" +
+            (is_of_a_run ? "; to continue the run of " + typed.config + ", add --save " + folder +
+                               (options.resume ? "" : " and --resume")
+                         : ""));
+}
+
 void choose_files(TrainOptions& options, const TypedOptions& typed) {
   const std::filesystem::path save = typed.save;
   const std::string format = detail::ending_of(save);
   const bool is_file = format == ".npz" || format == ".safetensors";
   (is_file ? options.save : options.checkpoints) = save;
-  check(!options.checkpoints.empty() || (!typed.save_every && !typed.keep && !options.resume),
-        "--save-every, --keep and --resume need --save with a folder for checkpoints");
+  check_folder_is_given(options, typed);
   check(typed.load.empty() || !options.resume,
         "--load and --resume both give the first parameters; leave one of them out");
   check(!typed.steps || !typed.epochs,

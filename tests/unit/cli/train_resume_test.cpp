@@ -14,6 +14,7 @@ namespace {
 
 using test::Command;
 using test::json_value;
+using test::Outcome;
 using test::run;
 using test::TemporaryFolder;
 using ::testing::AllOf;
@@ -193,8 +194,10 @@ TEST(YokeTrainResume, WrongUseIsAnError) {
                             {"--save-every", "2", "--save", "a.safetensors"}}) {
     const auto outcome = run(joined({"train"}, words));
     EXPECT_EQ(outcome.code, 2);
-    EXPECT_THAT(outcome.err, HasSubstr("need --save with a folder for checkpoints"));
+    EXPECT_THAT(outcome.err, HasSubstr("needs --save with a folder for checkpoints\n"));
   }
+  EXPECT_THAT(run({"train", "--keep", "2", "--resume"}).err,
+              HasSubstr("--keep and --resume need --save with a folder for checkpoints\n"));
   EXPECT_EQ(run({"train", "--steps", "3", "--epochs", "2"}).code, 2);
   test::write_file(folder / "c/latest/weights.safetensors", "x");
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume"}).err,
@@ -287,10 +290,62 @@ TEST(YokeTrainConfig, FolderOfARunHasItsConfiguration) {
       0);
   ASSERT_EQ(run({"train", "--config", folder / "a/config.toml", "--save", folder / "b"}).code, 0);
   EXPECT_EQ(weights_in(folder / "a"), weights_in(folder / "b"));
-  const std::string config = test::read_whole(folder / "a/config.toml");
-  EXPECT_EQ(config, test::read_whole(folder / "b/config.toml"));
+  const auto without_comments = [](const std::string& text) { return text.substr(text.find("\n\n") + 1); };
+  const std::string config = without_comments(test::read_whole(folder / "a/config.toml"));
+  EXPECT_EQ(config, without_comments(test::read_whole(folder / "b/config.toml")));
   EXPECT_THAT(config, AllOf(HasSubstr("\nepochs = 8\n"), HasSubstr("\nshuffle = true\n"),
                             HasSubstr("\noption = [ 'threads=1', 'kernels=plain' ]\n")));
+}
+
+Outcome shell(const std::string& script) {
+  return Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
+}
+
+TEST(YokeTrainConfig, CommentHasTheCommandThatContinuesTheRun) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "it's here");
+  test::write_file(folder / "it's here/t.csv", "x,y\n1,2\n3,4\n5,6\n7,8\n");
+  const std::string yoke = YOKE_TEST_COMMAND;
+  const std::string go = "cd '" + folder.path().string() + "' && cd it*here && ";
+  const auto first = shell(go + yoke + " train --data t.csv --steps 3 --save 'a b'");
+  ASSERT_EQ(first.code, 0) << first.err;
+  const std::string config = test::read_whole(folder / "it's here/a b/config.toml");
+  const std::size_t at = config.find("\n# cd ") + 3;
+  std::string command = config.substr(at, config.find('\n', at) - at);
+  command.replace(command.find("yoke train"), 4, yoke);
+  const auto second = shell(command + " --steps 5");
+  EXPECT_EQ(second.code, 0) << command << "\n" << second.err;
+  EXPECT_THAT(second.out, HasSubstr("resuming after step 3\n"));
+
+  const auto without = shell(go + yoke + " train --config 'a b/config.toml' --resume");
+  EXPECT_EQ(without.code, 2);
+  EXPECT_THAT(without.err,
+              HasSubstr("--resume needs --save with a folder for checkpoints; to continue the run "
+                        "of a b/config.toml, add --save a b\n"));
+  EXPECT_THAT(shell(go + yoke + " train --config 'a b/config.toml' --keep 2").err,
+              HasSubstr("add --save a b and --resume\n"));
+}
+
+TEST(YokeTrainConfig, PathThatCannotBeInACommentDoesNotSpoilTheFile) {
+  const TemporaryFolder folder;
+  for (const std::string name : {"a\nsteps = 1", "b\xff"}) {
+    ASSERT_EQ(run({"train", "--steps", "3", "--save", folder / name}).code, 0);
+    const auto again = run({"train", "--config", folder / name / "config.toml", "--json"});
+    EXPECT_EQ(json_value(again.last_line(), "steps"), "3") << again.err;
+  }
+}
+
+TEST(YokeTrainConfig, PipesAreRead) {
+  const std::string train = std::string(" | ") + YOKE_TEST_COMMAND + " train --json --config /dev/stdin";
+  const auto piped = shell("(printf 'lr = 0.25\n'; sleep 0.1; printf 'steps = 3\n')" + train);
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(json_value(piped.last_line(), "learning_rate"), "0.25");
+  EXPECT_EQ(json_value(piped.last_line(), "steps"), "3");
+  const auto endless = run({"train", "--config", "/dev/zero"});
+  EXPECT_EQ(endless.code, 2);
+  EXPECT_THAT(endless.err, StartsWith("yoke: --config: /dev/zero has more than 1 MiB; give a TOML file"));
+  const TemporaryFolder folder;
+  EXPECT_THAT(run({"train", "--config", folder.path()}).err, HasSubstr(" is a folder; give a TOML file"));
 }
 
 TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
