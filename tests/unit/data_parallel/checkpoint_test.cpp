@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <future>
 #include <random>
 
 #include "../data/test_files.h"
@@ -221,8 +222,7 @@ TEST(Checkpoint, HasWhatTheRunWas) {
   EXPECT_FLOAT_EQ(static_cast<float>(read.state.learning_rate.value_or(0)), 0.01F);
   EXPECT_EQ(read.state.shards, 2U);
   EXPECT_THAT(read.state.devices, HasSubstr(" x2"));
-  ASSERT_EQ(read.state.backends.size(), 1U);
-  EXPECT_THAT(read.state.backends[0], HasSubstr(std::string(backend_name()) + " "));
+  EXPECT_THAT(read.state.backends, ElementsAre(HasSubstr(std::string(backend_name()) + " ")));
   EXPECT_EQ(read.state.precision, "f16");
   EXPECT_EQ(read.state.loss_scale.scale, 65536);
   EXPECT_EQ(read.state.loss_scale.clean_steps, kHalf);
@@ -240,21 +240,18 @@ TEST(Checkpoint, HasWhatTheRunWas) {
 TEST(Checkpoint, KeepsTheLastOnesAndLatestNamesTheNewest) {
   const TemporaryFolder folder;
   train({}, 1, [&](Trainer& trainer) {
-    CheckpointFolder kept(folder / "run", 2);
+    CheckpointFolder kept(folder.path(), 2);
     for (int i = 0; i < 4; ++i) {
       trainer.step();
-      EXPECT_EQ(kept.save(trainer), folder / ("run/step-00000000000" + std::to_string(i + 1)));
-      EXPECT_EQ(kept.latest(), folder / ("run/step-00000000000" + std::to_string(i + 1)));
+      EXPECT_EQ(kept.save(trainer), folder / ("step-00000000000" + std::to_string(i + 1)));
+      EXPECT_EQ(kept.latest(), folder / ("step-00000000000" + std::to_string(i + 1)));
     }
     kept.save(trainer);  // the same step again
     return std::vector<float>();
   });
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder / "run")) {
-    names.push_back(entry.path().filename().string());
-  }
-  EXPECT_THAT(names, UnorderedElementsAre("latest", "step-000000000003", "step-000000000004"));
-  EXPECT_EQ(fs::read_symlink(folder / "run" / "latest"), "step-000000000004");
+  EXPECT_THAT(folder.names(), UnorderedElementsAre("latest", "step-000000000003", "step-000000000004"));
+  EXPECT_EQ(fs::read_symlink(folder / "latest"), "step-000000000004");
+  EXPECT_EQ(load_checkpoint(folder.path()).folder, folder / "step-000000000004");
 }
 
 TEST(Checkpoint, IsReadWhileItsRunGoesOn) {
@@ -263,17 +260,14 @@ TEST(Checkpoint, IsReadWhileItsRunGoesOn) {
   TrainerState state;
   state.parameters = {{"w", Type::kF32, {1000}, std::vector<std::byte>(4000)}};
   kept.save(state);
-  std::atomic<bool> is_over{false};
-  std::thread saving([&] {
+  auto saving = std::async(std::launch::async, [&] {
     for (state.step = 1; state.step <= 200; ++state.step) {
       kept.save(state);
     }
-    is_over = true;
   });
-  while (!is_over) {
+  while (saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     EXPECT_NO_THROW(load_checkpoint(folder.path()));
   }
-  saving.join();
 }
 
 TEST(Checkpoint, UnfinishedOnesAreRemovedAndTheFolderIsLocked) {
