@@ -13,9 +13,6 @@
 namespace yoke::testing {
 namespace {
 
-constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect,
-                                         MergeStrategy::kRing};
-constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 constexpr std::uint64_t kRows = 44;  // three batches of 12, and one of 8
 
 struct Outcome {
@@ -158,6 +155,9 @@ std::string text_of(const Setting& setting) {
 TEST(Placements, GiveEqualBits) {
   for (const std::int64_t shards : {2, 3, 14}) {  // with 14, two shards never have rows
     for (const MergeStrategy strategy : kStrategies) {
+      if (!kTriesAll && shards != (strategy == MergeStrategy::kRing ? 14 : 3)) {
+        continue;
+      }
       Setting setting;
       setting.shards = shards;
       setting.merge = strategy;
@@ -204,14 +204,12 @@ void expect_parts_like_step(Setting setting) {
 
 TEST(PartsOfAStep, GiveTheSameBitsAsStep) {
   expect_parts_like_step({});
-  for (const MergeStrategy strategy : kStrategies) {
-    for (const Placement placement : kPlacements) {
-      Setting setting;
-      setting.shards = 3;
-      setting.merge = strategy;
-      setting.placement = placement;
-      expect_parts_like_step(setting);
-    }
+  for (const auto& [strategy, placement] : strategies_and_placements()) {
+    Setting setting;
+    setting.shards = 3;
+    setting.merge = strategy;
+    setting.placement = placement;
+    expect_parts_like_step(setting);
   }
 }
 
