@@ -173,8 +173,8 @@ std::vector<double> forward_and_forget(const std::shared_ptr<Stream>& stream, co
 
 // ---- parameters in files ----
 
-// Saves the parameters by name to a .npz or .safetensors file, by its name. The write is atomic (see save_npz). Error
-// kFailedPrecondition: a parameter has no values.
+// Saves the parameters by name with save_arrays. The write is atomic (see save_npz). Error kFailedPrecondition: a
+// parameter has no values.
 void save_params(const std::filesystem::path& file, std::span<const Parameter> parameters);
 // Loads the parameters by name. If one is missing or has another type or shape, the Error lists all such
 // parameters and none is changed.
