@@ -23,6 +23,27 @@ RuntimeState::RuntimeState(RuntimeOptions given)
 
 // Backends keep this object alive, so every plugin has been released here.
 RuntimeState::~RuntimeState() {
+  report_layers();
+}
+
+void RuntimeState::keep() noexcept {
+  is_kept_ = true;
+  if (has_ended_) {
+    report_layers();
+  }
+}
+
+void RuntimeState::end() noexcept {
+  has_ended_ = true;
+  if (is_kept_) {
+    report_layers();
+  }
+}
+
+void RuntimeState::report_layers() noexcept {
+  if (is_reported_.exchange(true)) {
+    return;
+  }
   try {
     if (const std::string line = layers == nullptr ? "" : layers::summary(*layers); !line.empty()) {
       logger.log(LogLevel::kInfo, line);
@@ -98,6 +119,7 @@ Runtime::Runtime(RuntimeOptions options) {
         "RuntimeOptions sets only one of allocate_host_memory and free_host_memory; set both or neither");
   }
   state_ = std::make_shared<detail::RuntimeState>(std::move(options));
+  end_ = std::make_shared<const detail::RuntimeEnd>(state_);
   state_->open_layers();
 }
 

@@ -29,7 +29,7 @@ Backend::Backend(std::unique_ptr<detail::BackendState> state) : state_(std::move
 Backend::~Backend() {
   if (state_->unclosed_devices > 0) {
     // The plugin still has devices and may use the host table, so plugin and state are leaked.
-    state_->runtime->logger.log_composed(LogLevel::kError, [&] {
+    state_->runtime->log_leak([&] {
       return "plugin.leak name=" + state_->name +
              " unclosed_devices=" + std::to_string(state_->unclosed_devices.load()) +
              " reason=\"it was not destroyed, because objects of its devices are alive\"";

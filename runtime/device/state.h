@@ -58,6 +58,15 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   std::atomic<std::uint64_t> device_count{0};       // opened so far
   std::atomic<std::uint64_t> stream_count{0};       // created so far
 
+  // Logs that an object which shares ownership of this one is leaked, because work or the plugin may still use it.
+  template <class Compose>
+  void log_leak(const Compose& compose) noexcept {
+    logger.log_composed(LogLevel::kError, compose);
+    keep();
+  }
+  // The last copy of the Runtime ends. After a leak this object may never be destroyed, so the layers report here.
+  void end() noexcept;
+
   void add_stream(const std::shared_ptr<Stream>& stream);
   std::vector<std::shared_ptr<Stream>> live_streams();  // in order of creation
 
@@ -76,12 +85,28 @@ struct RuntimeState : std::enable_shared_from_this<RuntimeState> {
   void check_fallback();
 
  private:
+  void keep() noexcept;
+  void report_layers() noexcept;  // once
+
+  std::atomic<bool> is_kept_{false};
+  std::atomic<bool> has_ended_{false};
+  std::atomic<bool> is_reported_{false};
   loader::Host host_{options, logger};
   std::mutex fallback_mutex_;
   std::atomic<bool> fallback_is_known_{false};
   std::weak_ptr<Device> fallback_device_;  // weak: a device keeps this object alive
   std::mutex streams_mutex_;
   std::vector<std::weak_ptr<Stream>> streams_;
+};
+
+// Shared by the copies of a Runtime.
+struct RuntimeEnd {
+  explicit RuntimeEnd(std::shared_ptr<RuntimeState> of) : state(std::move(of)) {}
+  ~RuntimeEnd() { state->end(); }
+  RuntimeEnd(const RuntimeEnd&) = delete;
+  RuntimeEnd& operator=(const RuntimeEnd&) = delete;
+
+  const std::shared_ptr<RuntimeState> state;
 };
 
 // The state of one Backend: the plugin that it drives.

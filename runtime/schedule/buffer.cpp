@@ -88,7 +88,7 @@ Buffer::~Buffer() {
     // Work still uses the memory, so leak it together with its device and the list that the work refers to.
     (void)new (std::nothrow) std::shared_ptr<Device>(device_);
     (void)hazards_.release();  // NOLINT(bugprone-unused-return-value)
-    state.runtime->logger.log_composed(LogLevel::kError, [&] {
+    state.runtime->log_leak([&] {
       return "buffer.leak device=" + device_->name() + " bytes=" + std::to_string(byte_count_) +
              " reason=\"work that uses it is still pending after wait_timeout\"";
     });

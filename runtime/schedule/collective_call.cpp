@@ -103,7 +103,7 @@ void CollectiveCall::end(const CollectiveCall* call) {
   }
   // Leaked, like a routine: a stream may still refer to it.
   const Device& device = *call->streams_[0]->device();
-  device.backend()->state().runtime->logger.log_composed(LogLevel::kError, [&] {
+  device.backend()->state().runtime->log_leak([&] {
     return "collective.leak device=" + device.name() + " tensor=" + call->tensor_ +
            " reason=\"it is still pending after wait_timeout\"";
   });

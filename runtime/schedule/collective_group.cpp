@@ -46,7 +46,7 @@ CollectiveGroup::~CollectiveGroup() {
   for (Communicator& communicator : communicators_) {
     communicator.leak();
   }
-  stream(0).backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+  stream(0).backend().runtime->log_leak([&] {
     return "communicator.leak stream=\"" + stream(0).name + "\" members=" + std::to_string(size()) +
            " reason=\"collectives are still pending after wait_timeout\"";
   });

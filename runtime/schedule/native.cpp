@@ -386,7 +386,7 @@ void StreamState::close_native() noexcept {
   } else {
     // Work may still use memory and call back, so leak the backend's stream and this object.
     (void)new (std::nothrow) std::shared_ptr<StreamState>(weak_from_this().lock());
-    backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+    backend().runtime->log_leak([&] {
       return "stream.abandon stream=\"" + name + "\" reason=\"its work did not finish; it stays open\"";
     });
   }

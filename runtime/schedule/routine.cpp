@@ -170,7 +170,7 @@ void Routine::end(const Routine* routine) {
     return;
   }
   // Leaked, like a buffer in use: the pending launch reads the routine later.
-  runtime.logger.log_composed(LogLevel::kError, [&] {
+  runtime.log_leak([&] {
     return "routine.leak device=" + device.name() + " program=" + routine->entry().name +
            " reason=\"a launch is still pending after wait_timeout\"";
   });

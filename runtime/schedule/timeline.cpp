@@ -90,7 +90,7 @@ void StreamState::close() noexcept {
     wait_complete(last_ticket(), last_deadline());
   }
   if (!leave_workers(is_complete(last_ticket()) ? deadline_after(kGrace) : Clock::now())) {
-    backend().runtime->logger.log_composed(LogLevel::kError, [&] {
+    backend().runtime->log_leak([&] {
       return "stream.abandon stream=\"" + name + "\" reason=\"a call into the backend did not return\"";
     });
   }

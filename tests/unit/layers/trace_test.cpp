@@ -2,6 +2,7 @@
 // tests/unit/layers/trace_test.cpp: recording and reading traces, and whole runtimes with both layers.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <sstream>
 #include <thread>
 
@@ -200,6 +201,42 @@ TEST(RuntimeState, LogsTheCountOfViolationsAtTheEnd) {
     EXPECT_THAT(lines, Not(Contains(HasSubstr("layer.off"))));
   }
   EXPECT_THAT(lines, Contains(HasSubstr("layer.off name=validate violations=2 warnings=1")));
+}
+
+// The state outlives the Runtime here, as after a leak.
+TEST(RuntimeState, LogsTheCountOnceAfterALeak) {
+  for (const bool ends_first : {false, true}) {
+    SCOPED_TRACE(ends_first);
+    std::vector<std::string> lines;
+    RuntimeOptions options;
+    options.layers.names = "validate";
+    options.layers.use_environment = false;
+    options.log_level = LogLevel::kInfo;
+    options.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+    const auto count = [&] {
+      return std::count_if(lines.begin(), lines.end(),
+                           [](const std::string& line) { return line.find("layer.off") != line.npos; });
+    };
+    auto runtime = std::make_unique<Runtime>(options);
+    auto copy = std::make_unique<Runtime>(*runtime);
+    const auto control = register_backend(*runtime, 0);
+    std::shared_ptr<Backend> backend = runtime->backend(control->name);
+    auto state = backend->state().runtime;
+    const auto leak = [&] { state->log_leak([] { return "buffer.leak device=test0:0"; }); };
+    const auto end = [&] {
+      runtime.reset();
+      EXPECT_EQ(count(), 0);
+      copy.reset();
+    };
+    ends_first ? end() : leak();
+    EXPECT_EQ(count(), 0);
+    ends_first ? leak() : end();
+    EXPECT_EQ(count(), 1);
+    EXPECT_THAT(lines.back(), HasSubstr("layer.off name=validate violations=0 warnings=0"));
+    backend.reset();
+    state.reset();
+    EXPECT_EQ(count(), 1);
+  }
 }
 
 TEST(FunctionTable, EveryFunctionHasARow) {

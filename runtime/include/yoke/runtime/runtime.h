@@ -24,6 +24,7 @@
 namespace yoke {
 
 namespace detail {
+struct RuntimeEnd;
 struct RuntimeState;
 struct BackendState;
 }  // namespace detail
@@ -208,6 +209,7 @@ class Runtime {
   static std::shared_ptr<Backend> load(const std::shared_ptr<detail::RuntimeState>& state,
                                        std::string_view name);
   std::shared_ptr<detail::RuntimeState> state_;
+  std::shared_ptr<const detail::RuntimeEnd> end_;  // tells the state when the last copy of this object ends
 };
 
 // Checks a plugin's file as Runtime::backend does, maps it into the process, and returns its entry without
