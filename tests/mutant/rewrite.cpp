@@ -244,6 +244,11 @@ void plant_in_operations(Program& program) {
   if (on<"strided_minimum_is_a_maximum">()) {
     std::for_each(program.statements.begin(), program.statements.end(), exchange_minimum);
   }
+  for (Statement& statement : program.statements) {
+    if (on<"additions_overwrite">() && statement.assign == program::Assign::kAdd && !statement.reduce) {
+      statement.assign = program::Assign::kSet;
+    }
+  }
   plant(on<"exp_has_bf16_precision">(), [](Expr& expr) {
     if (expr.op == Op::kExp) {
       rough(expr, Type::kBF16);

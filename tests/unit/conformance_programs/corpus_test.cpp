@@ -321,6 +321,19 @@ TEST(CorpusResults, AdamWMatchesLoops) {
   }
 }
 
+TEST(CorpusResults, MomentumMatchesALoop) {
+  InF64 one("momentum");
+  InF64 start("momentum");
+  one.run();
+  for (std::size_t i = 0; i < 37; ++i) {
+    const double velocity = 0.9 * start["velocity"][i] + start["dw"][i];
+    const double w = start["w"][i] - start["rate"][i] * velocity;
+    EXPECT_NEAR(one["velocity"][i], velocity, 1e-12);
+    EXPECT_NEAR(one["w"][i], w, 1e-12);
+    EXPECT_NEAR(one["average"][i], 0.9 * start["average"][i] + 0.1 * w, 1e-12);
+  }
+}
+
 TEST(CorpusResults, TagiLinearMatchesLoops) {
   InF64 one("tagi_linear");
   InF64 start("tagi_linear");
