@@ -41,9 +41,12 @@ struct Greeting {
 
 }  // namespace
 
-Device::Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit)
-    : state_(std::make_shared<DeviceState>(std::move(hub))), memory_limit_(memory_limit) {
-  latest_limit = memory_limit;
+Device::Device(std::shared_ptr<Hub> hub, const sdk::Options& options)
+    : state_(std::make_shared<DeviceState>(std::move(hub))),
+      memory_limit_(static_cast<std::uint64_t>(options.integer("memory_limit"))),
+      elementwise_only_(options.text("statements") == "elementwise") {
+  state_->starts_on_demand = options.text("start") == "demanded";
+  latest_limit = memory_limit_;
   if (on<"streams_belong_to_the_device_opened_last">()) {
     latest_state = state_;
   }
@@ -102,12 +105,15 @@ std::unique_ptr<sdk::Code> Device::compile(std::string_view text) {
   if (on<"compiled_texts_are_kept">()) {
     keep(std::string(text));
   }
+  if (elementwise_only_) {
+    refuse_unsupported(text);
+  }
   return std::make_unique<Code>(text, state_);
 }
 
 std::vector<sdk::Verdict> Device::can_compile(std::string_view text) {
   state_->check_not_lost();
-  return verdicts_of(text);
+  return verdicts_of(text, elementwise_only_);
 }
 
 std::unique_ptr<sdk::Stream> Device::create_stream(std::int32_t) {
@@ -178,6 +184,8 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
                                on<"option_range_is_off_by_one">() ? kMost + 1 : kMost),
       sdk::OptionSpec::number("share", "Share of the machine to use; a hint.", 1.0, 0.0, 1.0),
       sdk::OptionSpec::text("mode", "How commands run; a hint.", "steady", "steady|eager"),
+      sdk::OptionSpec::text("start", "When the work of a stream starts.", "queued", "queued|demanded"),
+      sdk::OptionSpec::text("statements", "The statements that the mutant runs.", "all", "all|elementwise"),
       sdk::OptionSpec::flag("verbose", "Log each stream.", false)};
 }
 
@@ -189,7 +197,7 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   if (on<"closed_devices_are_kept">()) {
     keep("");
   }
-  return std::make_unique<Device>(hub_, static_cast<std::uint64_t>(options.integer("memory_limit")));
+  return std::make_unique<Device>(hub_, options);
 }
 
 }  // namespace yoke::mutant

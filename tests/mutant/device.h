@@ -48,7 +48,7 @@ class Buffer final : public sdk::HostBuffer {
 
 class Device final : public sdk::Device {
  public:
-  Device(std::shared_ptr<Hub> hub, std::uint64_t memory_limit);
+  Device(std::shared_ptr<Hub> hub, const sdk::Options& options);
   ~Device() override;
   std::uint64_t memory_limit() override;
   std::unique_ptr<sdk::Buffer> create_buffer(std::uint64_t byte_count, std::int32_t kind) override;
@@ -74,6 +74,7 @@ class Device final : public sdk::Device {
  private:
   std::shared_ptr<DeviceState> state_;
   std::uint64_t memory_limit_;
+  bool elementwise_only_;
 };
 
 class Backend final : public sdk::Backend {

@@ -81,6 +81,7 @@ struct DeviceState {
   Faults faults;
   std::atomic<bool> aborted{false};
   std::atomic<bool> lost{false};
+  bool starts_on_demand = false;  // the option start: work starts at the first wait for it or query of it
 
   void check_not_lost() const;
   // Counts a copy or a launch and returns its fault.

@@ -146,6 +146,45 @@ TEST(Mutant, PassesTheKitWithPluginOptions) {
   EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));
 }
 
+TEST(Mutant, PassesTheKitWhenWorkStartsOnDemand) {
+  const KitRun run = run_kit("", {"--option", "start=demanded", "--filter", "stream.calls-during-work",
+                                  "--filter", "stream.in-order", "--filter", "event.completion"});
+
+  EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));
+}
+
+constexpr std::string_view kElementwise = "statements=elementwise";
+
+TEST(Mutant, TestsOfRoutinesNeedOnlyElementwiseStatements) {
+  const KitRun run = run_kit("", {"--option", std::string(kElementwise), "--filter", "routine.*"});
+
+  EXPECT_EQ(run.code, 0) << run.command << "\nfailed:\n" << list_of(run.with("failed"));
+  std::set<std::string> passed;
+  for (const KitTest& test : run.with("passed")) {
+    passed.insert(test.name);
+  }
+  for (const std::string name :
+       {"many-links", "repeated-launch", "streams", "outlives-code", "adjacent-ranges", "peer-buffers",
+        "invalid-bindings", "overlaps", "shared-inputs", "alignments", "symbol-values", "failed-launch"}) {
+    EXPECT_EQ(passed.count("routine." + name), 1U) << name;
+  }
+}
+
+TEST(Mutant, BugsAreFoundWithElementwiseStatementsOnly) {
+  for (const Bug& bug : kBugs) {
+    for (const std::string_view name :
+         {"additions_overwrite", "link_takes_overlaps", "link_takes_small_buffers",
+          "routine_forgets_binding_offset", "stated_alignment_is_not_checked", "symbol_range_is_not_checked",
+          "code_destroy_breaks_routines"}) {
+      if (bug.name == name) {
+        const KitRun run = run_kit(name, {"--option", std::string(kElementwise), "--filter",
+                                          std::string(bug.found_by), "--programs", "100"});
+        EXPECT_EQ(run.code, 1) << run.command << "\n" << list_of(run.tests);
+      }
+    }
+  }
+}
+
 TEST(Mutant, RejectsAnUnknownBug) {
   const KitRun run = run_kit("no_such_bug", {"--filter", "load.enters"});
 

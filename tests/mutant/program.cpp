@@ -89,14 +89,47 @@ std::string fingerprint_of(const program::Program& source) {
                                          : "mutant-" + program::fingerprint(program::Module{{source}});
 }
 
+// Whether the indices are the loops of the target, in order and in their whole range, or the tensor is a scalar.
+bool is_in_place(const program::Program& source, const program::Statement& statement,
+                 const program::Access& access) {
+  const std::vector<std::uint64_t>& dims = source.tensors[access.tensor].dims;
+  bool is = !access.otherwise && (dims.empty() || dims.size() == statement.loops.size());
+  for (std::uint32_t i = 0; is && i < dims.size(); ++i) {
+    const program::Index& index = access.indices[i];
+    is = !index.element_of && index.divisor == 1 && index.affine.single_loop() == i &&
+         dims[i] == statement.loops[i].extent;
+  }
+  return is;
+}
+
+bool is_elementwise(const program::Program& source, const program::Statement& statement,
+                    const program::Expr& value) {
+  if (value.op == program::Op::kIndex || value.op == program::Op::kGuard) {
+    return false;
+  }
+  return (value.op != program::Op::kRead || is_in_place(source, statement, value.access)) &&
+         std::all_of(value.args.begin(), value.args.end(), [&](const program::Expr& argument) {
+           return is_elementwise(source, statement, argument);
+         });
+}
+
+bool is_elementwise(const program::Program& source, const program::Statement& statement) {
+  return !statement.reduce && statement.repeat < 0 && is_in_place(source, statement, statement.target) &&
+         is_elementwise(source, statement, statement.value);
+}
+
 }  // namespace
 
-std::vector<sdk::Verdict> verdicts_of(std::string_view text) {
+std::vector<sdk::Verdict> verdicts_of(std::string_view text, bool elementwise_only) {
   std::vector<sdk::Verdict> verdicts;
   const program::Module module = sdk::read_program(text);
   for (std::uint32_t p = 0; p < module.programs.size(); ++p) {
     for (std::uint32_t s = 0; s < module.programs[p].statements.size(); ++s) {
-      verdicts.push_back({p, s, YOKE_VERDICT_DECOMPOSED, "the reference executor interprets it"});
+      if (elementwise_only && !is_elementwise(module.programs[p], module.programs[p].statements[s])) {
+        verdicts.push_back({p, s, YOKE_VERDICT_UNSUPPORTED, "it is not elementwise"});
+      } else {
+        verdicts.push_back({p, s, YOKE_VERDICT_DECOMPOSED, "the reference executor interprets it"});
+      }
     }
   }
   if (on<"can_compile_forgets_a_statement">()) {
@@ -106,6 +139,14 @@ std::vector<sdk::Verdict> verdicts_of(std::string_view text) {
     verdicts.front() = {0, 0, YOKE_VERDICT_UNSUPPORTED, "the mutant does not support it"};
   }
   return verdicts;
+}
+
+void refuse_unsupported(std::string_view text) {
+  for (const sdk::Verdict& verdict : verdicts_of(text, /*elementwise_only=*/true)) {
+    if (verdict.verdict == YOKE_VERDICT_UNSUPPORTED) {
+      throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED, verdict.reason);
+    }
+  }
 }
 
 Code::Code(std::string_view text, std::shared_ptr<DeviceState> device) : device_(std::move(device)) {

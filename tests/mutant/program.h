@@ -17,7 +17,9 @@
 
 namespace yoke::mutant {
 
-std::vector<sdk::Verdict> verdicts_of(std::string_view text);
+std::vector<sdk::Verdict> verdicts_of(std::string_view text, bool elementwise_only);
+// Throws Failure if a statement is not elementwise.
+void refuse_unsupported(std::string_view text);
 
 // A program in the form that runs: each temporary is an additional argument in the workspace.
 struct Runnable {

@@ -112,7 +112,7 @@ bool Timeline::is_over(std::uint64_t ticket, bool is_query) const {
 
 std::int32_t Timeline::state(std::uint64_t ticket) {
   const std::lock_guard lock(device->hub.mutex);
-  if (!is_over(ticket, /*is_query=*/true)) {
+  if (!is_over(demand(ticket), /*is_query=*/true)) {
     return YOKE_STATE_PENDING;
   }
   try {
@@ -126,7 +126,7 @@ std::int32_t Timeline::state(std::uint64_t ticket) {
 void Timeline::wait(std::uint64_t ticket, std::uint64_t timeout_ns) {
   Hub& hub = device->hub;
   std::unique_lock lock(hub.mutex);
-  const std::uint64_t last = std::min(ticket, posted);
+  const std::uint64_t last = demand(ticket);
   const auto over = [&] { return is_over(last, /*is_query=*/false); };
   if (on<"wait_ignores_deadline">()) {
     hub.changed.wait(lock, over);
@@ -334,6 +334,7 @@ void Stream::wait_event(sdk::Event& event) {
     Timeline& theirs = *mark->timeline;
     const WaitsForOtherDevice turn(is_foreign);
     std::unique_lock lock(mine->device->hub.mutex);
+    theirs.demand(mark->ticket);
     mine->device->hub.changed.wait(lock, [&] { return mine->gives_up() || theirs.finished >= mark->ticket; });
     if (inherits && theirs.finished >= mark->ticket) {
       theirs.check(mark->ticket);
@@ -387,7 +388,7 @@ void Stream::run_one(Timeline& timeline, std::unique_lock<std::mutex>& lock) {
 void Stream::run(Timeline& timeline) {
   std::unique_lock lock(timeline.device->hub.mutex);
   for (;;) {
-    timeline.device->hub.changed.wait(lock, [&] { return timeline.closing || !timeline.work.empty(); });
+    timeline.device->hub.changed.wait(lock, [&] { return timeline.closing || timeline.may_start(); });
     if (timeline.work.empty()) {
       return;
     }

@@ -32,6 +32,7 @@ struct Timeline {
   std::deque<Command> work;
   std::uint64_t posted = 0;
   std::uint64_t finished = 0;
+  std::uint64_t demanded = 0;  // waits and queries have asked for so many commands
   std::optional<sdk::Failure> failure;
   std::uint64_t failed_from = 0;  // the command that failed
   std::uint64_t succeeded = 0;    // the last command that ran before a failure or an abort
@@ -49,6 +50,15 @@ struct Timeline {
   // aborted: only then is their memory unused.
   void wait(std::uint64_t ticket, std::uint64_t timeout_ns);
   bool is_over(std::uint64_t ticket, bool is_query) const;
+  // Returns the last command up to `ticket`.
+  std::uint64_t demand(std::uint64_t ticket) {
+    demanded = std::max(demanded, std::min(ticket, posted));
+    device->hub.changed.notify_all();
+    return std::min(ticket, posted);
+  }
+  bool may_start() const {
+    return !work.empty() && (!device->starts_on_demand || finished < demanded || gives_up());
+  }
   bool gives_up() const { return closing || aborted || device->aborted.load() || device->lost.load(); }
 };
 

@@ -26,7 +26,7 @@ Answer try_link(const Plugin& plugin, const Code& code, const Bindings& bindings
 struct ValidBindings {
   explicit ValidBindings(const Counter& of)
       : counter(of),
-        x(of.device(), Counter::kReach * of.element_byte_count()),
+        x(of.device(), of.reach() * of.element_byte_count()),
         state(of.device(), Counter::kCount * of.element_byte_count()),
         y(of.device(), Counter::kCount * of.element_byte_count()),
         workspace(workspace_for(of.device(), of.code())),
@@ -44,6 +44,7 @@ void invalid_bindings(Kit& kit) {
   const Counter counter(kit.device());
   const ValidBindings valid(counter);
   const std::uint64_t element = counter.element_byte_count();
+  const Buffer small(kit.device(), (counter.reach() - 1) * element);
   constexpr std::int32_t kAnyError = YOKE_STATUS_UNKNOWN;
   const auto expect = [&](std::int32_t code, const std::string& what, auto&& change) {
     Bindings bindings = valid.bindings;
@@ -58,7 +59,7 @@ void invalid_bindings(Kit& kit) {
          [](auto& bindings) { bindings.push_back(bindings[0]); });
   expect(YOKE_STATUS_INVALID_ARGUMENT, "linking without bindings", [](auto& bindings) { bindings.clear(); });
   expect(YOKE_STATUS_OUT_OF_RANGE, "linking a buffer that is too small",
-         [&](auto& bindings) { bindings[0].buffer = valid.y.get(); });
+         [&](auto& bindings) { bindings[0].buffer = small.get(); });
   expect(YOKE_STATUS_OUT_OF_RANGE, "linking a range that exceeds its buffer by one element",
          [&](auto& bindings) { bindings[2].offset = element; });
   expect(YOKE_STATUS_OUT_OF_RANGE, "linking a range that starts past the end of its buffer",
@@ -71,7 +72,7 @@ void invalid_bindings(Kit& kit) {
   expect(kAnyError, "linking a written argument to the range of an `in` argument",
          [](auto& bindings) { bindings[1] = bindings[0]; });
   if (element > 1) {
-    const Buffer wide(kit.device(), (Counter::kReach + 1) * element);
+    const Buffer wide(kit.device(), (counter.reach() + 1) * element);
     expect(YOKE_STATUS_INVALID_ARGUMENT, "linking at an offset that is not a multiple of the element size",
            [&](auto& bindings) { bindings[0] = binding(wide, 1); });
   }
@@ -99,11 +100,14 @@ void shared_inputs(Kit& kit) {
   Device& device = kit.device();
   const Counter counter(device);  // throws Unsupported if the device cannot run it
   const std::string type(program::type_name(counter.type()));
-  const std::string both = "yoke.program 1\nprogram both() {\n  arg a : " + type +
-                           "[8] in\n  arg b : " + type + "[8] in\n  arg y : " + type +
-                           "[8] out\n  y[i] = a[i] + b[-i + 7]\n}\n";
-  require_supported(device, both, 1);
-  const Code code = compile(device, both);
+  const auto form = [&](const char* index) {
+    return "yoke.program 1\nprogram both() {\n  arg a : " + type + "[8] in\n  arg b : " + type +
+           "[8] in\n  arg y : " + type + "[8] out\n  y[i] = a[i] + b[" + index + "]\n}\n";
+  };
+  const std::string reversed = form("-i + 7");
+  const std::string in_order = form("i");
+  const std::string_view forms[] = {reversed, in_order};
+  const Code code = compile(device, forms[first_supported(device, forms, 1)]);
   const std::uint64_t unit = describe_argument(device, code, 0, 1).alignment;
   const std::uint64_t byte_count = 8 * counter.element_byte_count();
   const Buffer in(device, byte_count + 2 * unit);
@@ -155,7 +159,7 @@ void alignments(Kit& kit) {
   const Counter counter(device);
   const ValidBindings valid(counter);
   const std::uint64_t element = counter.element_byte_count();
-  const Buffer room(device, (Counter::kReach + 1) * element + std::uint64_t{2} * YOKE_BUFFER_ALIGNMENT);
+  const Buffer room(device, (counter.reach() + 1) * element + std::uint64_t{2} * YOKE_BUFFER_ALIGNMENT);
   for (std::uint32_t i = 0; i < valid.bindings.size(); ++i) {
     const std::uint32_t alignment = describe_argument(device, counter.code(), 0, i).alignment;
     check(alignment >= element && alignment <= YOKE_BUFFER_ALIGNMENT && (alignment & (alignment - 1)) == 0,

@@ -21,12 +21,8 @@ class SmallProgram {
   // Throws Unsupported if the plugin has no programs, or runs none of the small programs.
   explicit SmallProgram(Device& device) {
     device.plugin().table<yoke_program_api>();
-    try {
-      require_supported(device, kAddOne, 1);
-    } catch (const Unsupported&) {
-      is_square_ = true;
-      require_supported(device, kSquare, 1);
-    }
+    const std::string_view texts[] = {kAddOne, kSquare};
+    is_square_ = first_supported(device, texts, 1) == 1;
   }
   static std::optional<SmallProgram> if_any(Device& device) {
     try {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
 
 #include "launch.h"
 #include "random_programs.h"
@@ -32,18 +33,23 @@ Counter::Counter(Device& device) : device_(device) {
   device.plugin().table<yoke_program_api>();
   type_ = first_type(generator_options(device).type_mask);
   const std::string type(program::type_name(type_));
-  const std::string bytes =
-      "yoke.program 1\nprogram counter(symbol by in 1..10 step 3) {\n  arg x : " + type +
-      "[80] in\n  arg state : " + type + "[64] inout\n  arg y : " + type +
-      "[64] out\n  state[i] = state[i] + x[by + i]\n  y[i] = state[i] + 1\n}\n";
-  require_supported(device, bytes, 2);
-  code_ = compile(device, bytes);
+  const auto form = [&](const char* reach, const char* index) {
+    return "yoke.program 1\nprogram counter(symbol by in 1..10 step 3) {\n  arg x : " + type + "[" + reach +
+           "] in\n  arg state : " + type + "[64] inout\n  arg y : " + type +
+           "[64] out\n  state[i] = state[i] + x[" + index + "]\n  y[i] = state[i] + 1\n}\n";
+  };
+  const std::string shifted = form("80", "by + i");
+  const std::string in_place = form("64", "i");
+  const std::string_view forms[] = {shifted, in_place};
+  const std::size_t chosen = first_supported(device, forms, 2);
+  shifts_ = chosen == 0;
+  code_ = compile(device, forms[chosen]);
 }
 
 CounterRun::CounterRun(const Counter& counter, int start, Layout layout, Device* home) : counter_(counter) {
   Device& where = home == nullptr ? counter.device() : *home;
   const std::uint64_t element = counter.element_byte_count();
-  const std::uint64_t sizes[] = {Counter::kReach * element, Counter::kCount * element,
+  const std::uint64_t sizes[] = {counter.reach() * element, Counter::kCount * element,
                                  Counter::kCount * element};
   std::uint64_t unit = element;
   for (std::uint32_t i = 0; i < std::size(sizes); ++i) {
@@ -51,7 +57,7 @@ CounterRun::CounterRun(const Counter& counter, int start, Layout layout, Device*
   }
   if (layout == Layout::kAdjacent) {
     // With an unused place before the first argument, and one after the last.
-    buffers_.emplace_back(where, (Counter::kReach + 2 * Counter::kCount) * element + 5 * unit);
+    buffers_.emplace_back(where, (counter.reach() + 2 * Counter::kCount) * element + 5 * unit);
   }
   std::uint64_t end = unit;
   for (const std::uint64_t size : sizes) {
@@ -69,7 +75,7 @@ CounterRun::CounterRun(const Counter& counter, int start, Layout layout, Device*
   }
   workspace_ = workspace_for(counter.device(), counter.code());
   routine_ = link(counter.device().plugin(), counter.code(), 0, bindings, binding(workspace_));
-  for (std::uint64_t i = 0; i < Counter::kReach; ++i) {
+  for (std::uint64_t i = 0; i < counter.reach(); ++i) {
     x_.push_back(static_cast<std::int64_t>(i) % 2);
   }
   state_.assign(Counter::kCount, start);
@@ -93,7 +99,7 @@ void CounterRun::launch(std::int64_t by, Stream* stream) {
                                                       routine_.get(), {&by, 1}),
             text("launching with by = ", by));
   for (std::size_t i = 0; i < state_.size(); ++i) {
-    state_[i] += x_[i + static_cast<std::size_t>(by)];
+    state_[i] += x_[i + counter_.first_read(by)];
     // The values stay below 256, up to which 16-bit types are exact.
     y_[i] = state_[i] + 1;
   }

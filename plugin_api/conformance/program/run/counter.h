@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugin_api/conformance/program/run/counter.h: a small program for tests of linking and launching that
-// every backend can run: state += x[by ..], then y = state + 1.
+// plugin_api/conformance/program/run/counter.h: a small program for tests of linking and launching:
+// state += x[by ..], then y = state + 1. A backend that reads only at the target's indices gets state += x.
 #pragma once
 
 #include <memory>
@@ -15,20 +15,23 @@ namespace yoke::conformance {
 class Counter {
  public:
   static constexpr std::uint64_t kCount = 64;  // elements of state and y
-  static constexpr std::uint64_t kReach = 80;  // elements of x
 
-  // Throws Unsupported if the device cannot run the program.
+  // Throws Unsupported if the device can run neither form of the program.
   explicit Counter(Device& device);
   Device& device() const { return device_; }
   const Code& code() const { return code_; }
   program::Type type() const { return type_; }
   std::uint64_t element_byte_count() const { return program::byte_size(type_); }
+  std::uint64_t reach() const { return shifts_ ? 80 : kCount; }  // elements of x
+  // The first element of x that a launch reads.
+  std::uint64_t first_read(std::int64_t by) const { return shifts_ ? static_cast<std::uint64_t>(by) : 0; }
 
   void destroy_code() { code_.reset(); }
 
  private:
   Device& device_;
   program::Type type_ = program::Type::kF32;
+  bool shifts_ = true;  // the symbol `by` moves the range of x; otherwise it has no effect
   Code code_;
 };
 

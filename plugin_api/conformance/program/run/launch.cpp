@@ -54,6 +54,19 @@ void require_supported(const Device& device, std::string_view bytes, std::size_t
   }
 }
 
+std::size_t first_supported(const Device& device, std::span<const std::string_view> texts,
+                            std::size_t statement_count) {
+  for (std::size_t number = 0; number + 1 < texts.size(); ++number) {
+    try {
+      require_supported(device, texts[number], statement_count);
+      return number;
+    } catch (const Unsupported&) {  // the next one may be supported
+    }
+  }
+  require_supported(device, texts.back(), statement_count);
+  return texts.size() - 1;
+}
+
 namespace {
 
 // The alignment that each argument needs. Arguments that share memory need the largest of theirs.

@@ -25,6 +25,11 @@ void check_description(Device& device, const Code& code, std::uint32_t entry, co
 // Throws Unsupported with the plugin's reason if a statement of the text is unsupported.
 void require_supported(const Device& device, std::string_view text, std::size_t statement_count);
 
+// The number of the first text whose statements are supported; each text has `statement_count` of them. Throws
+// Unsupported, with the plugin's reason for the last text, if it supports none of them.
+std::size_t first_supported(const Device& device, std::span<const std::string_view> texts,
+                            std::size_t statement_count);
+
 // Device memory for one program: its arguments in one to three buffers, separated by guard bytes, some at
 // odd multiples of the alignment that the entry states; and a workspace of the size that the entry needs.
 class Arena {
