@@ -4,6 +4,7 @@
 
 #include <yoke/sdk/plugin.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
