@@ -108,7 +108,7 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
   }
 }
 
-// As a word of a shell.
+// As one word of a shell command.
 std::string quoted(const std::string& text) {
   constexpr std::string_view kSafe = "/._-+,:@%";
   if (std::all_of(text.begin(), text.end(), [&](char c) {
@@ -124,7 +124,8 @@ std::string quoted(const std::string& text) {
   return all + "'";
 }
 
-// How to continue the run. A comment can have neither control characters nor invalid UTF-8, but a path can.
+// The command that continues the run; empty if a path has control characters or invalid UTF-8, which a comment cannot
+// contain.
 std::string comment(const std::filesystem::path& file, const std::string& folder) {
   std::error_code ignored;
   const std::string start = std::filesystem::current_path(ignored).string();

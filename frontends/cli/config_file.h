@@ -25,11 +25,11 @@ struct ConfiguredArguments {
 // file that is not valid TOML, with line and column, and for other values.
 ConfiguredArguments with_config(Arguments arguments);
 
-// Name of the file in a folder of checkpoints that has the options of its run.
+// Name of the file with the options of a run, in its folder of checkpoints.
 inline constexpr const char* kConfigFile = "config.toml";
 
-// Writes such a file with the options in `arguments`, without `except`. A comment has the command that continues the
-// run whose checkpoints are in `folder`.
+// Writes such a file with the options in `arguments`, without `except`. A comment contains the command that continues
+// the run whose checkpoints are in `folder`.
 void write_config(const std::filesystem::path& file, Arguments arguments,
                   const std::vector<std::string>& except, const std::string& folder);
 

@@ -55,7 +55,7 @@ class TrainCheckpoints {
 
   const TrainOptions& options_;
   ReduceOnPlateau* plateau_ = nullptr;
-  std::vector<NamedArray> loaded_;  // of --load, until they are the parameters
+  std::vector<NamedArray> loaded_;  // of --load, until start() restores them
   std::vector<std::string> loaded_names_;
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;

@@ -104,7 +104,7 @@ void parse_augmentation(TrainOptions& options) {
   }
 }
 
-// With the library's defaults, the rate would fall to a tenth in each step, so that a run trains for only a few.
+// With the library's defaults, the rate would fall to a tenth in each step, so a run would train for only a few steps.
 void check_decay(const std::string& schedule) {
   const auto has = [&](const std::string& key) {
     return schedule.find(":" + key + "=") != schedule.npos || schedule.find("," + key + "=") != schedule.npos;

@@ -17,7 +17,7 @@ namespace yoke::cli {
 nn::Module make_model(const std::string& model, std::uint64_t output_count, std::uint64_t row_count,
                       std::uint64_t column_count, const nn::BatchNormOptions& norm = {});
 
-// The inputs, or in training with --augment randomly changed images. Throws UsageError if they are not images.
+// The inputs; in training with --augment, randomly changed images. Throws UsageError if they are not images.
 Tensor augmented(const TrainOptions& options, const TrainData& data, const Tensor& inputs);
 // The loss of one batch; always a mean.
 Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels);

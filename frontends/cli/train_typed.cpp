@@ -62,8 +62,8 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.text(
       "schedule", &options.schedule,
       "learning rate over the steps: constant (default), linear, cosine or one-cycle, with options as in "
-      "cosine:warmup=100,end=0.1; step:every=1000 or exponential:gamma=0.999, which have no default "
-      "for these; or reduced when the test loss has not improved for some epochs: "
+      "cosine:warmup=100,end=0.1; step:every=1000 or exponential:gamma=0.999, which need "
+      "these options; or reduced when the test loss has not improved for some epochs: "
       "plateau:factor=0.5,patience=3",
       "NAME[:OPTIONS]");
   line.number("momentum", &options.momentum, {.high = 1, .is_open = true},

@@ -28,7 +28,7 @@ void describe_trained(CommandLine& line, TrainedOptions& options) {
 
 namespace {
 
-// The best checkpoint, if the run keeps one and has had a best evaluation.
+// The best checkpoint if the run has saved one, otherwise the latest.
 Checkpoint checkpoint_of(const std::filesystem::path& from) {
   std::error_code ignored;
   if (std::filesystem::exists(from / kBestFolder, ignored)) {

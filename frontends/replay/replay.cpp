@@ -330,7 +330,7 @@ void Replayer::issue(const Row& row, const Record& record, Arguments& arguments)
 
 void Replayer::compare_result(const Row& row, const Record& record, const Arguments& arguments,
                               std::int32_t code, const std::string& error) {
-  // Work may be done before a wait or query that was too early for it in the recording.
+  // Work may already be done at a wait or query that came too early for it in the recording.
   const bool is_earlier = (abi::is_wait(row.function) || abi::is_query(row.function)) &&
                           code == YOKE_STATUS_OK && record.code == YOKE_STATUS_DEADLINE_EXCEEDED;
   const auto name = [](std::int32_t number) { return std::string(code_name(ErrorCode{number})); };

@@ -222,7 +222,7 @@ struct CodeRequest {
   bool is_portable = false;  // code that the driver translates for the device
 };
 
-// A function of the host for a stream to call.
+// A host function for a stream to call.
 struct HostCall {
   void (*function)(void*);
   void* user;
@@ -246,8 +246,8 @@ class Vendor {
   virtual CodeRequest code_request(const codegen::Target& target) const = 0;
   // The portable code of a compiled program. Returns an error number of the compiler.
   virtual int portable_code(void*, std::string&) const { return kNotSupported; }
-  // Calls call.function(call.user) when all earlier work of the stream is done; reads `call` then. The driver
-  // may have queued it although the result is a sticky error, which can be that of earlier work.
+  // Calls call.function(call.user) when all earlier work of the stream is done; reads `call` then. Even if
+  // the result is a sticky error, which can be that of earlier work, the driver may have queued the call.
   virtual int launch_host(void* stream, HostCall& call) const = 0;
   // Lets kernels of the current context access memory of `other`.
   virtual int enable_peer(Peer other) const = 0;

@@ -52,7 +52,7 @@ void Timeline::close() noexcept {
   }
 }
 
-// The driver of a lost device may still call run_task, or be in it.
+// The driver of a lost device may still call run_task, or be running it.
 void Timeline::keep_forever(std::list<Task>& tasks) {
   static std::mutex mutex;
   static auto* const kept = new std::list<Task>;
@@ -78,8 +78,8 @@ std::optional<sdk::Failure> Timeline::failure_at(std::uint64_t number) const {
 void Timeline::run_task(void* task) {
   auto* one = static_cast<Task*>(task);
   if (!one->is_claimed.exchange(true)) {
-    const std::shared_ptr<Timeline> timeline =
-        std::move(one->timeline);  // the task may own the last reference
+    // The task may own the last reference.
+    const std::shared_ptr<Timeline> timeline = std::move(one->timeline);
     timeline->run(*one);
     std::list<Task> removed;  // destroyed without the lock
     const std::lock_guard lock(timeline->mutex_);

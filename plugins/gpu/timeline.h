@@ -106,8 +106,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void poison(const sdk::Failure& failure);
   // Unfinished work and work queued from now on fails, and so does work that waits for it.
   void cancel(const sdk::Failure& failure);
-  // Like cancel, for a device that is lost. Returns when no host function uses memory of the caller or of the
-  // stream any more: nobody waits for the work of a lost device, so that memory may be freed from then on.
+  // Like cancel, for a device that is lost. Returns once no host function uses memory of the caller or of the
+  // stream: no caller waits for the work of a lost device, so that memory may be freed from then on.
   void lose(const sdk::Failure& failure);
   // On a lost device, calls the host functions that the driver would not call.
   void rescue_tasks();
@@ -133,8 +133,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     bool always;
     std::function<void(std::int32_t status)> work;
     std::atomic<bool> is_claimed{false};
-    bool has_run = false;  // guarded by the mutex, as is is_held
-    bool is_held = true;   // run_task must not erase it: its launch has not returned, or the device is lost
+    // The mutex guards these two.
+    bool has_run = false;
+    bool is_held = true;  // run_task must not erase it: its launch has not returned, or the device is lost
     std::list<Task>::iterator place;
   };
   struct Spread;
@@ -165,7 +166,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::deque<std::shared_ptr<Point>> points_;  // that may be unfinished, in order
   std::size_t prune_at_ = 64;
   std::list<Task> tasks_;
-  std::size_t running_ = 0;  // copies and pauses, which are short, on the threads that call host functions
+  std::size_t running_ = 0;  // copies and pauses on the threads that call host functions; both are short
   std::thread rescue_;
   bool is_rescuing_ = false;
 };

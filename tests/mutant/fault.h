@@ -36,7 +36,7 @@ class Faults {
 };
 
 // A condition variable whose waits recheck their condition every 100 ms: a wake-up was lost once with glibc 2.36,
-// perhaps by its bug 25847, which can happen where many threads wait on one.
+// perhaps because of its bug 25847, which can occur when many threads wait on one variable.
 class Changed {
  public:
   using Clock = std::chrono::steady_clock;

@@ -54,7 +54,7 @@ class Buffer final : public sdk::HostBuffer {
   Buffer(std::uint64_t byte_count, const sdk::Host& host, ControlPointer control)
       : HostBuffer(byte_count, host), control_(std::move(control)) {
     if (byte_count != 0) {
-      std::memset(host_address(), 0x5a, byte_count);  // tests notice reads of memory that was never written
+      std::memset(host_address(), 0x5a, byte_count);  // so that tests notice reads of unwritten memory
     }
   }
   Buffer(const sdk::Import& memory, ControlPointer control)

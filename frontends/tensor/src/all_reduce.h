@@ -16,7 +16,8 @@ struct ReducePoint {
   Reduction reduction = Reduction::kSum;
 };
 
-// In the order of the statements. Error kInvalidArgument: a repeat block, which cannot be split, computes one.
+// In the order of the statements. Error kInvalidArgument: a repeat block, which cannot be split, computes a
+// reduced tensor.
 std::vector<ReducePoint> reduce_points(const program::Program& program);
 bool has_all_reduce(const program::Program& program);
 

@@ -92,7 +92,7 @@ struct CheckpointFolder::Impl {
     }
   }
 
-  // A user's own file or folder would be replaced, or be in the way after the first steps.
+  // Otherwise the first checkpoint would replace a user's file, or fail at a user's folder.
   void check_latest() const {
     std::error_code ignored;
     const fs::path latest = path / detail::kLatest;
@@ -146,7 +146,7 @@ struct CheckpointFolder::Impl {
 
 namespace {
 
-// Throws if `folder`, or a folder that it is in, is a file or a link without a target.
+// Throws if `folder` or a parent folder is a file or a link without a target.
 void check_folders(const fs::path& folder) {
   fs::path part;
   for (const fs::path& name : folder) {

@@ -285,7 +285,7 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
 
 namespace {
 
-// Returns read(checkpoint). A run that goes on may remove the checkpoint meanwhile; then reads the next one.
+// Returns read(checkpoint). If the run goes on and removes the checkpoint meanwhile, reads the next one.
 template <class Read>
 auto read_checkpoint(const fs::path& folder, const Read& read) {
   constexpr int kMostTries = 100;

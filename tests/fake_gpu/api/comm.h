@@ -24,7 +24,7 @@ struct CommPart {
   std::shared_ptr<Stream> stream;
 };
 
-// Of the elements that `part` counts.
+// The size of `part.count` elements.
 std::size_t byte_count_of(const CommPart& part);
 // Does the work of all members, by rank.
 void run_collective(const std::map<int, CommPart>& parts);

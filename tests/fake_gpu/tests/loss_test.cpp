@@ -81,7 +81,7 @@ TEST(LossTest, HostFunctionsOfALostDeviceAreCalledOnce) {
 }
 
 // Copies of pageable memory end with a host function that writes to memory of the caller, who may free it
-// as soon as a wait says that the device is lost.
+// as soon as a wait reports that the device is lost.
 TEST(LossTest, LossIsKnownOnlyAfterCopiesOfTheHostHaveEnded) {
   expect_ok([]() -> std::string {
     const auto context = machine("1", "fill:1:700")->context(0);

@@ -3,8 +3,8 @@
 """Compiles the code blocks in the guides for authors against the installed headers; a block that does not compile fails the test.
 
 The ```cpp blocks of a file form one translation unit, in order, as do its ```c blocks. Each ```cmake block is configured as a project, with
-these units as plugin.cpp and plugin.c, and built; the plugins must pass the conformance kit. After `<!-- snippet in: #include <a> ... HEAD -->`, a block becomes the body of the function HEAD.
-Other blocks are ignored.
+these units as plugin.cpp and plugin.c, and built; the plugins must pass the conformance kit. After `<!-- snippet in: #include <a> ... HEAD -->`,
+a block becomes the body of the function HEAD. Other blocks are ignored.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prefix", "work", "cmake", "generator", "compiler", "c-compiler"):
         parser.add_argument(f"--{name}", required=True)
-    parser.add_argument("--kit", help="yoke-conformance; without it the plugins are only built")
+    parser.add_argument("--kit", help="yoke-conformance; without it, the plugins are only built")
     parser.add_argument("guides", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)

@@ -1,4 +1,4 @@
-# Compiles the snippets in the guides for authors against the installed headers, and runs the kit on the backend of the start.
+# Compiles the snippets in the guides for authors against the installed headers, and runs the kit on the backend in the section Start.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/plugin_api/guide/*.md)
 set(kit "")

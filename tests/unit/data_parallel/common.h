@@ -44,7 +44,7 @@ inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEvery
 
 #if defined(NDEBUG)
 inline constexpr bool kTriesAll = true;
-#else  // sanitizers make a run about ten times slower
+#else  // debug builds, also those with sanitizers, which make a run about ten times slower
 inline constexpr bool kTriesAll = false;
 #endif
 

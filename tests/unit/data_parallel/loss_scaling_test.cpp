@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data_parallel/loss_scaling_test.cpp: f16 scales the loss, skips steps that overflow, and keeps all bits in
-// them.
+// tests/unit/data_parallel/loss_scaling_test.cpp: f16 scales the loss, and skips steps that
+// overflow: they change neither parameters nor the optimizer's state.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -102,7 +102,7 @@ TEST(Models, LenetLearns) {
 
 TEST(Models, Resnet18Learns) {
   if (!kTriesAll) {
-    GTEST_SKIP() << "it takes long with sanitizers, which check convolutions in LenetLearns";
+    GTEST_SKIP() << "too slow in debug builds; LenetLearns checks convolutions there";
   }
   const auto [x, y] = images(8, 8);
   // Each shard normalizes with the statistics of its own rows, so two shards are another model than one.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/data_parallel/trainer_test.cpp: uses of a trainer: stopped epochs, restored parameters, replicas
-// that differ, calls in a wrong order, symbols of a step, mean losses, evaluations.
+// that differ, calls in the wrong order, symbols of a step, mean losses, evaluations.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/plugin_stream_test.cpp: the layer validate finds violations of the plugin in work on streams:
+// tests/unit/layers/plugin_stream_test.cpp: the layer validate finds violations by the plugin in work on streams:
 // waits, states, events, host callbacks. Each test replaces functions with wrong ones.
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/layers/plugin_test.cpp: the layer validate finds violations of the plugin, except in work on
+// tests/unit/layers/plugin_test.cpp: the layer validate finds violations by the plugin, except in work on
 // streams. Each test replaces one function with a wrong one.
 #include <signal.h>
 

@@ -169,7 +169,7 @@ TEST(MergeChoice, GivenPlacementIsKept) {
   }
 }
 
-// What a merge takes if only one of its costs is 1 and the others are free: a launch, a command, memory and links per
+// The time of a merge if one of its costs is 1 and the others are 0: a launch, a command, memory and links per
 // byte of the gradients, a latency.
 struct Parts {
   MergeStrategy strategy;

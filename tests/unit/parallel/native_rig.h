@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/native_rig.h: members on the mutant, a backend whose collectives add up in the order of ranks.
+// tests/unit/parallel/native_rig.h: members on the mutant, a backend whose collectives add in the order of ranks.
 #pragma once
 
 #include <yoke/ext/fault.h>

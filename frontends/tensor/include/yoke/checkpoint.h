@@ -18,15 +18,16 @@ namespace yoke {
 struct Checkpoint {
   TrainerState state;
   std::map<std::string, std::string> notes;  // the caller's own, such as the options of a command
-  std::filesystem::path folder;              // of this checkpoint, if it was read
+  std::filesystem::path folder;              // from which it was read; otherwise empty
 };
 
 // Reads a checkpoint, or the latest one of a folder of checkpoints. Everything is checked; set_state() then checks that
 // it fits the run. Errors: kNotFound: there is no checkpoint; kPermissionDenied; kDataLoss: a file is missing or
 // damaged; the message names it. Nothing older is read instead. The run that writes the checkpoints may go on: if it
-// removes one while this reads it, the next one is read.
+// removes a checkpoint that is being read, the next one is read.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
-// The file with the parameters of a checkpoint, or of the latest one of a folder. Reads and checks only checkpoint.json.
+// The file with the parameters of a checkpoint, or of the latest one of a folder. Reads and checks
+// only checkpoint.json.
 std::filesystem::path checkpoint_weights(const std::filesystem::path& folder);
 // As load_checkpoint, without the optimizer's states, which are not read.
 Checkpoint load_checkpoint_weights(const std::filesystem::path& folder);
@@ -39,8 +40,8 @@ Checkpoint load_checkpoint_notes(const std::filesystem::path& folder);
 class CheckpointFolder {
  public:
   // Creates the folder if it does not exist, and removes what a killed process has left unfinished. Keeps the last
-  // `keep` checkpoints, at least 1. Errors: kInvalidArgument: `keep` is 0; `folder`, or one that it is in, is a file or
-  // a symbolic link without a target; `latest` in it is not a symbolic link; kFailedPrecondition: another process or
+  // `keep` checkpoints, at least 1. Errors: kInvalidArgument: `keep` is 0; `folder` or a parent folder is a file or a
+  // symbolic link without a target; `latest` in it is not a symbolic link; kFailedPrecondition: another process or
   // object uses it; kPermissionDenied.
   explicit CheckpointFolder(const std::filesystem::path& folder, std::uint32_t keep = 3);
   ~CheckpointFolder();

@@ -193,7 +193,7 @@ class Trainer {
   // differences and no parameter changes.
   void save_params(const std::filesystem::path& file);
   void restore_params(const std::filesystem::path& file);
-  // The same with arrays such as those of load_checkpoint_weights(). `source` says in messages where they are from.
+  // The same with arrays such as those of load_checkpoint_weights(). `source` names their origin in messages.
   void restore_params(std::span<const NamedArray> arrays, const std::string& source);
 
   // Copies all that the run needs to go on later, and waits for it; the run itself does not change.

@@ -179,7 +179,7 @@ void save_params(const std::filesystem::path& file, std::span<const Parameter> p
 // Loads the parameters by name. If one is missing or has another type or shape, the Error lists all such
 // parameters and none is changed.
 void restore_params(const std::filesystem::path& file, std::span<const Parameter> parameters);
-// The same with arrays such as those of load_checkpoint_weights(). `source` says in messages where they are from.
+// The same with arrays such as those of load_checkpoint_weights(). `source` names their origin in messages.
 void restore_params(std::span<const NamedArray> arrays, std::span<const Parameter> parameters,
                     const std::string& source);
 

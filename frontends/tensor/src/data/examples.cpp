@@ -82,7 +82,8 @@ Tensor numbers_of(const Table& table, std::span<const std::uint64_t> rows, const
   return tensor(values, {rows.size()}, std::move(name));
 }
 
-// The least row whose label is not a class, so that the message does not depend on the order of the rows.
+// Reports the first line whose label is not a class, so that the message does not depend on the order of the
+// rows in the split.
 void check_classes(const Table& table, const Split& split) {
   constexpr double kMost = 256;  // classes are u8
   std::uint64_t bad = table.row_count();

@@ -136,12 +136,10 @@ class LinkedCollective {
       steps_;
 };
 
-// Links collectives of a group. A member's rank is its position in `members`, plus ProcessGroup::first_rank;
-// member 0 is the owner.
-// Each collective is about the elements `range` (default: all) of the tensor `node`, which every member has with
-// the same type and shape, else Error kInvalidArgument. A range that exceeds the tensor is Error kOutOfRange;
-// one that does not begin at a multiple of 256 bytes may be refused by the device. Part k of the range is
-// slices(...)[k].
+// Links collectives of a group. A member's rank is its position in `members`, plus ProcessGroup::first_rank; member 0
+// is the owner. Each collective covers the elements `range` (default: all) of the tensor `node`, which every member has
+// with the same type and shape, else Error kInvalidArgument. A range that exceeds the tensor is Error kOutOfRange; the
+// device may refuse one that does not begin at a multiple of 256 bytes. Part k of the range is slices(...)[k].
 //
 // Tensors of two members may be the same memory only where a collective says so. Not thread-safe.
 class Collectives {
