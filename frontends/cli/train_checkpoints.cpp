@@ -60,26 +60,39 @@ void refuse_other(const std::filesystem::path& latest, const std::string& name, 
 }  // namespace
 
 TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
-  if (!options.load.empty()) {
-    std::error_code ignored;
-    loaded_ = std::filesystem::is_directory(options.load, ignored)
-                  ? load_checkpoint_weights(options.load).state.parameters
-                  : load_arrays(options.load);
-    for (const NamedArray& array : loaded_) {
-      loaded_names_.push_back(array.name);
-    }
+  if (!options.resume) {  // before the folder is made
+    read_load();
   }
-  if (options.checkpoints.empty()) {
+  if (!options.checkpoints.empty()) {
+    open_folders();
+  }
+  if (options.resume && !folder_->latest()) {
+    read_load();
+  }
+}
+
+void TrainCheckpoints::read_load() {
+  if (options_.load.empty()) {
     return;
   }
-  folder_.emplace(options.checkpoints, static_cast<std::uint32_t>(options.keep));
-  if (options.early_stopping != 0) {
-    best_folder_.emplace(options.checkpoints / kBestFolder, 1);
+  std::error_code ignored;
+  loaded_ = std::filesystem::is_directory(options_.load, ignored)
+                ? load_checkpoint_weights(options_.load).state.parameters
+                : load_arrays(options_.load);
+  for (const NamedArray& array : loaded_) {
+    loaded_names_.push_back(array.name);
   }
-  if (!options.resume && (folder_->latest() || (best_folder_ && best_folder_->latest()))) {
+}
+
+void TrainCheckpoints::open_folders() {
+  folder_.emplace(options_.checkpoints, static_cast<std::uint32_t>(options_.keep));
+  if (options_.early_stopping != 0) {
+    best_folder_.emplace(options_.checkpoints / kBestFolder, 1);
+  }
+  if (!options_.resume && (folder_->latest() || (best_folder_ && best_folder_->latest()))) {
     throw Error(
         ErrorCode::kFailedPrecondition,
-        options.checkpoints.string() +
+        options_.checkpoints.string() +
             " already has checkpoints; add --resume to continue from the latest, or choose another folder");
   }
 }
@@ -115,7 +128,7 @@ void TrainCheckpoints::read(const TrainData& data) {
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {
   plateau_ = plateau;
-  if (!options_.load.empty()) {
+  if (!options_.load.empty() && !found_) {
     trainer.restore_params(loaded_, options_.load.string());
     loaded_.clear();
   }

@@ -50,6 +50,8 @@ class TrainCheckpoints {
   void save_best(Trainer& trainer, double loss);
 
  private:
+  void read_load();
+  void open_folders();
   void restore_plateau();
   std::map<std::string, std::string> notes_now() const;
 

@@ -207,8 +207,6 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
   const bool is_file = format == ".npz" || format == ".safetensors";
   (is_file ? options.save : options.checkpoints) = save;
   check_folder_is_given(options, typed);
-  check(typed.load.empty() || !options.resume,
-        "--load and --resume both give the first parameters; leave one of them out");
   check(!typed.steps || !typed.epochs,
         "--steps and --epochs both give the length of the run; leave one of them out");
   check(!typed.split || !typed.splits.empty(), "--split needs --splits");

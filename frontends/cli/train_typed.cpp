@@ -141,9 +141,11 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
       "report", &typed.report,
       "write a page with curves of the losses, metrics, learning rate and throughput to this .html file",
       "FILE");
-  line.text("load", &typed.load,
-            "start with the parameters in this .npz or .safetensors file, or folder of checkpoints",
-            "FILE_OR_DIR");
+  line.text(
+      "load", &typed.load,
+      "start with the parameters in this .npz or .safetensors file, or folder of checkpoints; not used if "
+      "--resume finds a checkpoint",
+      "FILE_OR_DIR");
   line.text("config", &typed.config,
             "TOML file with options: key = value; those of the command line override them", "FILE");
   line.text("timeline", &typed.timeline,

@@ -5,6 +5,7 @@
 #include <yoke/sdk/worker_stream.h>
 
 #include <algorithm>
+#include <exception>
 
 namespace yoke::gpu {
 
@@ -21,6 +22,12 @@ Timeline::~Timeline() {
 }
 
 void Timeline::close() noexcept {
+  if (context_->lost()) {  // another thread may be about to do so
+    try {
+      rescue_tasks();
+    } catch (const std::exception&) {  // no thread can be started
+    }
+  }
   if (rescue_.joinable()) {
     rescue_.join();
   }
@@ -318,7 +325,7 @@ void Timeline::rescue_tasks() {
   rescue_ = std::thread([this, first, next] {
     for (Task* task = first; task != nullptr;) {
       run(*task);
-      task->timeline.reset();  // the stream still has it
+      task->release();  // the stream still has this timeline
       const std::lock_guard taken(mutex_);
       task = next();
       is_rescuing_ = task != nullptr;

@@ -290,12 +290,14 @@ template <class Read>
 auto read_checkpoint(const fs::path& folder, const Read& read) {
   constexpr int kMostTries = 100;
   for (int tries = 1;; ++tries) {
-    const fs::path found = find_checkpoint(folder);
+    std::error_code ignored;
+    const bool is_link = fs::is_symlink(folder, ignored);  // `latest`
+    const fs::path found =
+        find_checkpoint(is_link ? folder.parent_path() / fs::read_symlink(folder, ignored) : folder);
     try {
       return read(found);
     } catch (const Error&) {
-      std::error_code ignored;
-      if (tries == kMostTries || found == folder || fs::exists(found, ignored)) {
+      if (tries == kMostTries || fs::exists(found, ignored)) {
         throw;
       }
     }

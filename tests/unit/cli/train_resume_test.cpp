@@ -2,6 +2,7 @@
 // tests/unit/cli/train_resume_test.cpp: yoke train saves checkpoints and goes on from them: with the same bits,
 // whenever it was killed.
 #include <gmock/gmock.h>
+#include <yoke/checkpoint.h>
 #include <yoke/safetensors.h>
 
 #include <random>
@@ -222,6 +223,13 @@ TEST(YokeTrainResume, ParametersAreLoadedFromFilesAndCheckpoints) {
       EXPECT_EQ(same->bytes, each.bytes) << each.name;
     }
   }
+  // A run that can be started again: only the first time, the parameters are those of --load.
+  const auto again = joined(one, {"--load", folder / "a.safetensors", "--save", folder / "d", "--resume"});
+  EXPECT_THAT(run(again).out, Not(HasSubstr("resuming")));
+  EXPECT_NE(load_checkpoint(folder / "d").state.parameters[0].bytes, trained[0].bytes);
+  std::filesystem::remove(folder / "a.safetensors");
+  EXPECT_THAT(run(again).out, HasSubstr("resuming after step 100\n"));
+  ASSERT_EQ(run(joined(one, {"--save", folder / "a.safetensors"})).code, 0);
   EXPECT_THAT(run({"train", "--epochs", "1", "--model", "mlp:8", "--load", folder / "a.safetensors"}).err,
               StartsWith("yoke: '" + (folder / "a.safetensors").string() + "' does not match the model: "));
 }

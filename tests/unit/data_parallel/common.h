@@ -53,7 +53,7 @@ inline std::vector<std::pair<MergeStrategy, Placement>> strategies_and_placement
   std::vector<std::pair<MergeStrategy, Placement>> pairs;
   for (std::size_t i = 0; i < std::size(kStrategies); ++i) {
     for (std::size_t j = 0; j < std::size(kPlacements); ++j) {
-      if (kTriesAll || i % std::size(kPlacements) == j) {
+      if (kTriesAll || (i + 1) % std::size(kPlacements) == j) {
         pairs.emplace_back(kStrategies[i], kPlacements[j]);
       }
     }
