@@ -98,8 +98,8 @@ void Context::fail(const char* name, int code) {
 void Context::lose(const sdk::Failure& failure, const char* call) {
   std::vector<std::shared_ptr<Timeline>> timelines;
   {
-    // No caller learns of the loss before every timeline has failed.
-    const std::lock_guard losing(losing_mutex_);
+    const std::lock_guard losing(
+        losing_mutex_);  // nobody learns of the loss before every timeline has failed
     {
       const std::lock_guard lock(mutex_);
       if (loss_) {

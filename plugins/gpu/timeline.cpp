@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/timeline.cpp: states, failures and waits of streams.
+// plugins/gpu/timeline.cpp: host functions, events and failures of streams.
 #include "timeline.h"
 
 #include <yoke/sdk/worker_stream.h>
@@ -92,6 +92,7 @@ void Timeline::run_task(void* task) {
     const std::lock_guard lock(timeline->mutex_);
     timeline->done_ = std::max(timeline->done_, one->number);
     one->has_run = true;
+    timeline->changed_.notify_all();
     if (!one->is_held) {
       removed.splice(removed.begin(), timeline->tasks_, one->place);
     }
@@ -99,21 +100,16 @@ void Timeline::run_task(void* task) {
 }
 
 void Timeline::run(Task& task) {
-  std::optional<sdk::Failure> failure;
-  {
-    const std::lock_guard lock(mutex_);
-    failure = failure_ && task.number >= failed_from_ ? failure_ : std::nullopt;
-    if (failure && !task.always) {
-      return;
-    }
-    running_ += task.always ? 0 : 1;
+  const auto failure = failure_at(task.number);
+  if (task.always || !failure) {
+    task.work(failure ? failure->code() : YOKE_STATUS_OK);
   }
-  task.work(failure ? failure->code() : YOKE_STATUS_OK);
-  if (!task.always) {
-    const std::lock_guard lock(mutex_);
-    --running_;
-    changed_.notify_all();
-  }
+  task.work = {};  // destroys its captures before it counts as finished
+}
+
+bool Timeline::has_calls_before(std::uint64_t number) const {
+  return std::any_of(tasks_.begin(), tasks_.end(),
+                     [&](const Task& task) { return !task.has_run && task.number < number; });
 }
 
 void Timeline::post(std::function<void(std::int32_t status)> work, bool always) {
@@ -300,12 +296,6 @@ void Timeline::cancel(const sdk::Failure& failure) {
   }
 }
 
-void Timeline::lose(const sdk::Failure& failure) {
-  spread(failure, false);
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return running_ == 0; });
-}
-
 void Timeline::rescue_tasks() {
   const auto next = [this]() -> Task* {  // precondition: the lock is held
     const auto found = std::find_if(tasks_.begin(), tasks_.end(),
@@ -323,13 +313,17 @@ void Timeline::rescue_tasks() {
   is_rescuing_ = true;
   const sdk::detail::SignalsBlocked inherited;
   rescue_ = std::thread([this, first, next] {
-    for (Task* task = first; task != nullptr;) {
+    std::unique_lock taken(mutex_);
+    for (Task* task = first; task != nullptr; task = next()) {
+      // The driver may be calling an earlier one.
+      changed_.wait(taken, [&] { return !has_calls_before(task->number); });
+      taken.unlock();
       run(*task);
       task->release();  // the stream still has this timeline
-      const std::lock_guard taken(mutex_);
-      task = next();
-      is_rescuing_ = task != nullptr;
+      taken.lock();
+      task->has_run = true;
     }
+    is_rescuing_ = false;
   });
 }
 
@@ -343,53 +337,6 @@ void Timeline::pause(std::uint64_t delay_ns) {
         changed_.wait_for(lock, std::chrono::nanoseconds(delay_ns), [&] { return has_failed_.load(); });
       },
       false);
-}
-
-std::int32_t Timeline::state() {
-  try {
-    if (!context_->lost() && !context_->is_done(context_->driver().stream_query, stream_)) {
-      return YOKE_STATE_PENDING;
-    }
-  } catch (const sdk::Failure& failure) {
-    if (failure.code() != YOKE_STATUS_DEVICE_LOST) {
-      throw;
-    }
-  }
-  return has_failed_ ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
-}
-
-void Timeline::wait(std::uint64_t timeout_ns) {
-  try {
-    const auto is_idle = [&] { return context_->is_done(context_->driver().stream_query, stream_); };
-    if (!context_->lost() && !is_idle()) {
-      if (timeout_ns == 0) {
-        throw_late(timeout_ns);
-      }
-      // Queries need no current context. A wait must not end with an error before the work has ended.
-      const Current current = context_->try_enter();
-      if (!current) {
-        if (!poll_until(timeout_ns, is_idle)) {
-          throw_late(timeout_ns);
-        }
-        return wait(0);
-      }
-      // Work that other threads queue during the wait does not extend it.
-      const Point now(shared_from_this(), context_->take_event(false), false, 0);
-      context_->call(context_->driver().event_record, now.event_, stream_);
-      if (!poll_until(timeout_ns,
-                      [&] { return context_->is_done(context_->driver().event_query, now.event_); })) {
-        throw_late(timeout_ns);
-      }
-    }
-  } catch (const sdk::Failure& failure) {
-    if (failure.code() != YOKE_STATUS_DEVICE_LOST) {
-      throw;
-    }
-  }
-  const std::lock_guard lock(mutex_);
-  if (failure_) {
-    throw sdk::Failure(*failure_);
-  }
 }
 
 std::string Timeline::debug_text() const {

@@ -46,7 +46,7 @@ class Point {
   Point(const Point&) = delete;
   Point& operator=(const Point&) = delete;
 
-  // Whether the work before the point is quiescent: done, or on a lost device.
+  // Whether the work before the point accesses no memory any more.
   bool is_quiescent();
   std::int32_t state();
   void wait(std::uint64_t timeout_ns);
@@ -106,9 +106,8 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void poison(const sdk::Failure& failure);
   // Unfinished work and work queued from now on fails, and so does work that waits for it.
   void cancel(const sdk::Failure& failure);
-  // Like cancel, for a device that is lost. Returns once no host function uses memory of the caller or of the
-  // stream: no caller waits for the work of a lost device, so that memory may be freed from then on.
-  void lose(const sdk::Failure& failure);
+  // Like cancel, without asking the driver what is finished: the device is lost.
+  void lose(const sdk::Failure& failure) { spread(failure, false); }
   // On a lost device, calls the host functions that the driver would not call.
   void rescue_tasks();
   // Sleeps for `delay_ns` in stream order, or until the timeline fails.
@@ -138,7 +137,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     bool is_held = true;  // run_task must not erase it: its launch has not returned, or the device is lost
     std::list<Task>::iterator place;
   };
-  struct Spread;
+  static constexpr std::uint64_t kAllCalls = ~std::uint64_t{0};
 
   static void run_task(void* task);
   void run(Task& task);
@@ -148,6 +147,12 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   static void keep_forever(std::list<Task>& tasks);
   // `can_ask`: whether the driver knows what is done, and the context is current.
   std::uint64_t first_unfinished(bool can_ask);
+  // Whether the work up to the event or on the stream `handle` accesses no memory any more. After a loss the
+  // driver cannot say, and only the host functions before `number` may still run.
+  bool is_quiescent(const Function<int(void*)>& query, void* handle, std::uint64_t number);
+  // Precondition: the mutex is locked.
+  bool has_calls_before(std::uint64_t number) const;
+  std::unique_ptr<Point> now();
   // Returns the waiters to fail next.
   std::vector<Point::Waiter> fail_from(const sdk::Failure& failure, std::uint64_t number);
   void spread(const sdk::Failure& failure, bool can_ask);
@@ -166,7 +171,6 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::deque<std::shared_ptr<Point>> points_;  // that may be unfinished, in order
   std::size_t prune_at_ = 64;
   std::list<Task> tasks_;
-  std::size_t running_ = 0;  // copies and pauses on the threads that call host functions; both are short
   std::thread rescue_;
   bool is_rescuing_ = false;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/point.cpp: states and waits of events.
+// plugins/gpu/waits.cpp: states and waits of streams and events.
 #include <algorithm>
 
 #include "timeline.h"
@@ -34,6 +34,64 @@ void throw_late(std::uint64_t timeout_ns) {
                      "queued work did not finish within " + std::to_string(timeout_ns / 1'000'000) + " ms");
 }
 
+bool Timeline::is_quiescent(const Function<int(void*)>& query, void* handle, std::uint64_t number) {
+  try {
+    if (!context_->lost()) {
+      return context_->is_done(query, handle);
+    }
+  } catch (const sdk::Failure& failure) {
+    if (failure.code() != YOKE_STATUS_DEVICE_LOST) {
+      throw;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  return !has_calls_before(number);
+}
+
+std::int32_t Timeline::state() {
+  if (!is_quiescent(context_->driver().stream_query, stream_, kAllCalls)) {
+    return YOKE_STATE_PENDING;
+  }
+  return has_failed_ ? YOKE_STATE_FAILED : YOKE_STATE_DONE;
+}
+
+// Null if the driver cannot record an event now.
+std::unique_ptr<Point> Timeline::now() {
+  try {
+    if (const Current current = context_->try_enter()) {
+      auto point = std::make_unique<Point>(shared_from_this(), context_->take_event(false), false, 0);
+      context_->call(context_->driver().event_record, point->event_, stream_);
+      return point;
+    }
+  } catch (const sdk::Failure&) {  // a wait must not end with an error before the work has ended
+  }
+  return nullptr;
+}
+
+void Timeline::wait(std::uint64_t timeout_ns) {
+  const Driver& driver = context_->driver();
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    number = posted_ + 1;
+  }
+  if (!is_quiescent(driver.stream_query, stream_, number)) {
+    // Work that other threads queue during the wait does not extend it. Queries need no current context.
+    const std::unique_ptr<Point> last = timeout_ns != 0 ? now() : nullptr;
+    const auto is_done = [&] {
+      return last != nullptr ? is_quiescent(driver.event_query, last->event_, number)
+                             : is_quiescent(driver.stream_query, stream_, number);
+    };
+    if (timeout_ns == 0 || !poll_until(timeout_ns, is_done)) {
+      throw_late(timeout_ns);
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (failure_) {
+    throw sdk::Failure(*failure_);
+  }
+}
+
 Point::~Point() {
   timeline_->context().give_event(event_, timing_);
 }
@@ -42,16 +100,8 @@ bool Point::is_quiescent() {
   if (is_done_.load(std::memory_order_acquire)) {
     return true;
   }
-  Context& context = timeline_->context();
-  try {
-    if (!context.lost() && !context.is_done(context.driver().event_query, event_)) {
-      return false;
-    }
-  } catch (const sdk::Failure& failure) {
-    if (failure.code() != YOKE_STATUS_DEVICE_LOST) {
-      throw;
-    }
-    return true;
+  if (!timeline_->is_quiescent(timeline_->context().driver().event_query, event_, number_)) {
+    return false;
   }
   timeline_->note_done(number_);
   is_done_.store(true, std::memory_order_release);
