@@ -66,7 +66,7 @@ if(TARGET yoke_plugin_api)
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
   # The guide for authors and the files it links to, at the paths it uses.
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin RENAME backend-authors.md)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/guide DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/plugin_api/guide DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin PATTERN README.md EXCLUDE)
   install(FILES ${PROJECT_SOURCE_DIR}/plugin_api/CHANGELOG.md ${PROJECT_SOURCE_DIR}/plugin_api/RULES.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT plugin)
   foreach(folder plugin_api/sdk plugin_api/program plugin_api/conformance runtime/layers)

@@ -285,7 +285,8 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
 
 namespace {
 
-// Returns read(checkpoint). If the run goes on and removes the checkpoint meanwhile, reads the next one.
+// Returns read(checkpoint). If the run goes on and removes the checkpoint meanwhile, reads the next one. What seems to be
+// damaged is read twice, because the run may have replaced it by another one of the same step.
 template <class Read>
 auto read_checkpoint(const fs::path& folder, const Read& read) {
   constexpr int kMostTries = 100;
@@ -297,7 +298,7 @@ auto read_checkpoint(const fs::path& folder, const Read& read) {
     try {
       return read(found);
     } catch (const Error&) {
-      if (tries == kMostTries || fs::exists(found, ignored)) {
+      if (tries == kMostTries || (tries > 1 && fs::exists(found, ignored))) {
         throw;
       }
     }

@@ -267,6 +267,7 @@ TEST(Checkpoint, IsReadWhileItsRunGoesOn) {
   });
   while (saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     EXPECT_NO_THROW(load_checkpoint(folder.path()));
+    EXPECT_NO_THROW(load_checkpoint(folder / "latest"));
   }
 }
 

@@ -183,14 +183,20 @@ TEST(LoaderEnter, ExceptionDuringEntryLeavesNothingAttached) {
   }
 }
 
-TEST(RuntimeState, LogsTheCountOfViolationsAtTheEnd) {
-  std::vector<std::string> lines;
+// With the layer validate, which logs to `lines`.
+RuntimeOptions logging_options(std::vector<std::string>& lines) {
   RuntimeOptions options;
   options.layers.names = "validate";
   options.layers.use_environment = false;
   options.log_level = LogLevel::kInfo;
-  options.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  options.log_sink = [&lines](LogLevel, std::string_view line) { lines.emplace_back(line); };
+  return options;
+}
+
+TEST(RuntimeState, LogsTheCountOfViolationsAtTheEnd) {
+  std::vector<std::string> lines;
   {
+    const RuntimeOptions options = logging_options(lines);
     const auto state = std::make_shared<detail::RuntimeState>(options);
     state->open_layers();
     Violation broken{15, Culprit::kHost, false, "cc", "from_host", "an invalid handle"};
@@ -208,11 +214,7 @@ TEST(RuntimeState, LogsTheCountOnceAfterALeak) {
   for (const bool ends_first : {false, true}) {
     SCOPED_TRACE(ends_first);
     std::vector<std::string> lines;
-    RuntimeOptions options;
-    options.layers.names = "validate";
-    options.layers.use_environment = false;
-    options.log_level = LogLevel::kInfo;
-    options.log_sink = [&](LogLevel, std::string_view line) { lines.emplace_back(line); };
+    const RuntimeOptions options = logging_options(lines);
     const auto count = [&] {
       return std::count_if(lines.begin(), lines.end(),
                            [](const std::string& line) { return line.find("layer.off") != line.npos; });

@@ -196,7 +196,7 @@ class WorkerTimeline {
     return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(timeout_ns, kTenYears)));
   }
 
-  // Called on the timeline's thread, which must not end the process if there is no memory for a message.
+  // Called on the timeline's thread. A lack of memory for the message must not end the process.
   std::optional<Failure> attempt(const std::function<void()>& work) {
     try {
       return failure_of(work);
