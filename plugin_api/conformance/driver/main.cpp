@@ -173,14 +173,14 @@ Report run_plugin(const std::string& self, const Options& options, const std::st
 }
 
 // "; did you mean 'copy.*'?", or ";".
-std::string suggested_filter(const std::string& filter) {
-  std::vector<std::string> filters;
-  const std::string ending = filter.find('.') == std::string::npos ? "" : ".*";
+std::string suggested_glob(const std::string& glob) {
+  std::vector<std::string> globs;
+  const std::string ending = glob.find('.') == std::string::npos ? "" : ".*";
   for (const NamedTest& test : all_tests()) {
-    filters.push_back(test.name);
-    filters.push_back(test.group + ending);
+    globs.push_back(test.name);
+    globs.push_back(test.group + ending);
   }
-  std::string suggestion = yoke::closest(filter, filters);
+  std::string suggestion = yoke::closest(glob, globs);
   if (suggestion.empty()) {
     return ";";
   }
@@ -188,21 +188,32 @@ std::string suggested_filter(const std::string& filter) {
   return "; did you mean '" + suggestion + "'?";
 }
 
+void check_globs(const std::string& option, const std::vector<std::string>& globs) {
+  const std::vector<NamedTest> tests = all_tests();
+  for (const std::string& glob : globs) {
+    if (std::none_of(tests.begin(), tests.end(),
+                     [&](const NamedTest& test) { return matches({glob}, test.name); })) {
+      throw UsageError("no test matches " + option + " '" + glob + "'" + suggested_glob(glob) +
+                       " --list prints all tests");
+    }
+  }
+}
+
 // A required table is checked whatever the filters are.
 std::vector<NamedTest> selected_tests(const Options& options) {
+  check_globs("--filter", options.filters);
+  check_globs("--exclude", options.excludes);
   std::vector<NamedTest> tests;
   const bool requires_tables = !options.settings.required_tables.empty();
   for (NamedTest& test : all_tests()) {
-    if (selected(options.filters, test.name) || (requires_tables && test.name == "load.required-tables")) {
+    const bool is_selected = (options.filters.empty() || matches(options.filters, test.name)) &&
+                             !matches(options.excludes, test.name);
+    if (is_selected || (requires_tables && test.name == "load.required-tables")) {
       tests.push_back(std::move(test));
     }
   }
-  for (const std::string& filter : options.filters) {
-    if (std::none_of(tests.begin(), tests.end(),
-                     [&](const NamedTest& test) { return selected({filter}, test.name); })) {
-      throw UsageError("no test matches --filter '" + filter + "'" + suggested_filter(filter) +
-                       " --list prints all tests");
-    }
+  if (tests.empty()) {
+    throw UsageError("--exclude leaves out every test; --list prints all tests");
   }
   return tests;
 }

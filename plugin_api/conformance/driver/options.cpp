@@ -77,6 +77,7 @@ po::options_description described(Options& options) {
   all.add_options()("help,h", "print this help");
   all.add_options()("list", flag(&options.list), "list the tests and what each one checks; needs no plugin");
   all.add_options()("filter", texts("GLOB"), "run only the tests that match, e.g. 'copy.*'; may be repeated");
+  all.add_options()("exclude", texts("GLOB"), "leave out the tests that match; may be repeated");
   all.add_options()("expect", text("FILE"), "expected failures: lines of the form  group.test = \"reason\"");
   all.add_options()("option", texts("NAME=VALUE"),
                     "option for device_open (a flag is on or off); may be repeated");
@@ -158,6 +159,7 @@ std::optional<Options> parse_options(const std::vector<std::string>& words, cons
   };
   options.plugins = texts("plugin");
   options.filters = texts("filter");
+  options.excludes = texts("exclude");
   options.expectations_file = text("expect");
   options.junit_file = text("junit");
   if (options.plugins.empty() && !options.list) {
@@ -222,10 +224,10 @@ std::string repeat_command(const Options& options, const std::string& plugin, co
   return command + " --filter " + quoted(test);
 }
 
-bool selected(const std::vector<std::string>& filters, const std::string& name) {
-  return filters.empty() || std::any_of(filters.begin(), filters.end(), [&](const std::string& glob) {
-           return ::fnmatch(glob.c_str(), name.c_str(), 0) == 0;
-         });
+bool matches(const std::vector<std::string>& globs, const std::string& name) {
+  return std::any_of(globs.begin(), globs.end(), [&](const std::string& glob) {
+    return ::fnmatch(glob.c_str(), name.c_str(), 0) == 0;
+  });
 }
 
 }  // namespace yoke::conformance

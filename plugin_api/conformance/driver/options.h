@@ -16,6 +16,7 @@ struct Options {
   std::string command;               // as messages name this program
   std::vector<std::string> plugins;  // as typed
   std::vector<std::string> filters;  // empty: every test
+  std::vector<std::string> excludes;
   std::string expectations_file;
   std::string junit_file;
   bool json = false;
@@ -36,7 +37,7 @@ std::string repeat_command(const Options& options, const std::string& plugin, co
 // The arguments that follow `--run-one NAME` for a test's process.
 std::vector<std::string> child_words(const Options& options, const std::string& plugin);
 
-// Whether a test's name matches one of the globs. True if there are no globs.
-bool selected(const std::vector<std::string>& filters, const std::string& name);
+// Whether a test's name matches one of the globs.
+bool matches(const std::vector<std::string>& globs, const std::string& name);
 
 }  // namespace yoke::conformance

@@ -179,7 +179,7 @@ void abort_waiting(Kit& kit) {
   for (const Way way : {Way::kStreamWait, Way::kEventWait, Way::kDeviceAbort}) {
     if (way != Way::kDeviceAbort || plugin.has<&yoke_stream_api::device_abort>()) {
       // The second try is for machines that are loaded.
-      check(ends_early(kit, way, longest_wait_ns() / 16) || ends_early(kit, way, longest_wait_ns() / 2),
+      check(ends_early(kit, way, 250 * kMillisecond) || ends_early(kit, way, longest_wait_ns() / 2),
             "an aborted stream skips its work, but a wait for it does not end before the event for which it "
             "waited; a host callback or copies of another stream kept that event pending");
     }

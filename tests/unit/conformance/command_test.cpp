@@ -152,6 +152,21 @@ TEST(Conformance, ListsTestsWithoutAPlugin) {
   EXPECT_THAT(listed.out, Not(HasSubstr("buffer.")));
 }
 
+TEST(Conformance, ExcludedTestsAreLeftOut) {
+  const Outcome listed =
+      run({"--list", "--filter", "copy.*", "--exclude", "copy.l*", "--exclude", "copy.round-trip"});
+  EXPECT_EQ(listed.code, 0);
+  EXPECT_THAT(listed.out, HasSubstr("copy.border-sizes"));
+  EXPECT_THAT(listed.out, Not(HasSubstr("copy.large")));
+  EXPECT_THAT(listed.out, Not(HasSubstr("copy.round-trip")));
+  EXPECT_THAT(run({"--list", "--exclude", "stream.*"}).out, HasSubstr("copy.large"));
+  EXPECT_THAT(run({kGood, "--exclude", "nothing.at-all"}).err,
+              HasSubstr("no test matches --exclude 'nothing.at-all'; --list prints all tests"));
+  const Outcome none = run({kGood, "--filter", "copy.*", "--exclude", "c*"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("--exclude leaves out every test"));
+}
+
 TEST(Conformance, PassesACorrectPluginAndListsWhatIsUnsupported) {
   const Outcome outcome = run({kMutant, "--filter", "load.*", "--filter", "copy.*", "--filter",
                                "buffer.memory-limit", "--seed", "5"});
