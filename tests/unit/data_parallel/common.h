@@ -48,6 +48,8 @@ inline constexpr bool kTriesAll = true;
 inline constexpr bool kTriesAll = false;
 #endif
 
+using Counts = std::vector<std::int64_t>;  // of shards to try
+
 // Every strategy with every placement; without kTriesAll, each strategy with one of them.
 inline std::vector<std::pair<MergeStrategy, Placement>> strategies_and_placements() {
   std::vector<std::pair<MergeStrategy, Placement>> pairs;

@@ -61,36 +61,33 @@ TEST_P(FailingDevice, ErrorNamesTheStepOfTheFailedWork) {
 // Each call of a step fails once: the error names the call, nothing hangs, and everything is closed.
 TEST_P(FailingDevice, EveryCallOfAStepFailsOnce) {
   const std::string call = GetParam() == test::Streams::kWorker ? " of " : "";  // "launch of 'gradient'"
-  for (const MergeStrategy strategy :
-       {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kRing, MergeStrategy::kDirect}) {
-    for (const Placement placement : {Placement::kOwner, Placement::kEverywhere, Placement::kSharded}) {
-      options.merge = strategy;
-      options.placement = placement;
-      std::int64_t call_count = 1;
-      for (std::int64_t good = 0; good < call_count; ++good) {
-        SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement) +
-                     ", call " + std::to_string(good));
-        const Error error = error_of([&] {
-          train(2, [&](Trainer& trainer) {
-            const auto step = [&] {
-              trainer.step();
-              trainer.wait();
-            };
-            step();
-            const std::uint64_t before = control->call_count;
-            step();
-            call_count = static_cast<std::int64_t>(control->call_count - before);
-            control->fail_after = good;
-            step();
-          });
+  for (const auto& [strategy, placement] : strategies_and_placements()) {
+    options.merge = strategy;
+    options.placement = placement;
+    std::int64_t call_count = 1;
+    for (std::int64_t good = 0; good < call_count; ++good) {
+      SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement) + ", call " +
+                   std::to_string(good));
+      const Error error = error_of([&] {
+        train(2, [&](Trainer& trainer) {
+          const auto step = [&] {
+            trainer.step();
+            trainer.wait();
+          };
+          step();
+          const std::uint64_t before = control->call_count;
+          step();
+          call_count = static_cast<std::int64_t>(control->call_count - before);
+          control->fail_after = good;
+          step();
         });
-        EXPECT_THAT(error, is_error(ErrorCode::kInternal, "'shard ", " on test0:", ", step 2", call,
-                                    "injected this failure"));
-        const yoke_live_counts live = options.runtime->backend("test0")->live_counts();
-        EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0U);
-      }
-      EXPECT_GE(call_count, 4);  // a gradient and an update on each shard
+      });
+      EXPECT_THAT(error, is_error(ErrorCode::kInternal, "'shard ", " on test0:", ", step 2", call,
+                                  "injected this failure"));
+      const yoke_live_counts live = options.runtime->backend("test0")->live_counts();
+      EXPECT_EQ(live.devices + live.buffers + live.streams + live.events + live.codes + live.routines, 0U);
     }
+    EXPECT_GE(call_count, 4);  // a gradient and an update on each shard
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "common.h"
 #include "error_of.h"
 #include "precision.h"
 
@@ -71,16 +72,13 @@ void expect_skips(DataParallelOptions options) {
 }
 
 TEST(LossScaling, StepThatOverflowsOnOneShardIsSkippedOnAll) {
-  for (const MergeStrategy strategy :
-       {MergeStrategy::kOwner, MergeStrategy::kTree, MergeStrategy::kDirect, MergeStrategy::kRing}) {
-    for (const Placement placement : {Placement::kOwner, Placement::kEverywhere, Placement::kSharded}) {
-      SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement));
-      DataParallelOptions options = options_for(3, 0.05F);
-      options.merge = strategy;
-      options.placement = placement;
-      options.optimizer = AdamW{};
-      expect_skips(options);
-    }
+  for (const auto& [strategy, placement] : strategies_and_placements()) {
+    SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement));
+    DataParallelOptions options = options_for(3, 0.05F);
+    options.merge = strategy;
+    options.placement = placement;
+    options.optimizer = AdamW{};
+    expect_skips(options);
   }
 }
 

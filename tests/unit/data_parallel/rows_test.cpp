@@ -28,8 +28,7 @@ std::vector<Weights> changes(std::int64_t shards) {
 }
 
 TEST(VaryingRows, GiveTheBitsOfFixedRowsIfTheyDoNotChange) {
-  const std::vector<std::int64_t> counts =
-      kTriesAll ? std::vector<std::int64_t>{2, 3, 4, 9, 14} : std::vector<std::int64_t>{3, 9};
+  const std::vector<std::int64_t> counts = kTriesAll ? Counts{2, 3, 4, 9, 14} : Counts{3, 9};
   for (const std::int64_t shards : counts) {  // with 9 and 14, some shards have no rows
     Setting setting;
     setting.shards = shards;
