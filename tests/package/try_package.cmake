@@ -3,7 +3,7 @@ include(${CMAKE_CURRENT_LIST_DIR}/run.cmake)
 
 file(REMOVE_RECURSE ${work})
 run("configure" ${CMAKE_COMMAND} -G ${generator} -S ${source}/app -B ${work}/app -D CMAKE_PREFIX_PATH=${prefix}/all
-  -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_BUILD_TYPE=Release
+  -D CMAKE_CXX_COMPILER=${compiler} -D CMAKE_C_COMPILER=${c_compiler} -D CMAKE_CXX_COMPILER_LAUNCHER=${launcher} -D CMAKE_BUILD_TYPE=Release
   -D CMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -D plugin_folder=${plugin_folder}
   -D readme=${source}/../../README.md -D docs=${prefix}/all/share/doc/yoke)
 run("build" ${CMAKE_COMMAND} --build ${work}/app)

@@ -33,7 +33,8 @@ mark_as_advanced(YOKE_CLANG)
 if(YOKE_CLANG)
   file(GLOB sources CONFIGURE_DEPENDS ${YOKE_OPENCL_SOURCE}/*.cpp)
   add_test(NAME out_of_tree.opencl.CompilesWithClangWithoutAWarning
-    COMMAND ${YOKE_CLANG} -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Werror
-      -I ${YOKE_INSTALLED_PREFIX}/plugin/${CMAKE_INSTALL_INCLUDEDIR} -idirafter ${YOKE_OPENCL_HEADERS} ${sources})
+    COMMAND ${CMAKE_COMMAND} -D compiler=${YOKE_CLANG} -D launcher=${CMAKE_CXX_COMPILER_LAUNCHER} "-Dsources=${sources}"
+      -D include=${YOKE_INSTALLED_PREFIX}/plugin/${CMAKE_INSTALL_INCLUDEDIR} -D headers=${YOKE_OPENCL_HEADERS}
+      -D work=${YOKE_OUT_OF_TREE_DIR}/opencl_clang -P ${CMAKE_CURRENT_LIST_DIR}/clang.cmake)
   set_tests_properties(out_of_tree.opencl.CompilesWithClangWithoutAWarning PROPERTIES LABELS out_of_tree TIMEOUT 600 FIXTURES_REQUIRED installed_tree)
 endif()

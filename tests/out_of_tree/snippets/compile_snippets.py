@@ -47,12 +47,14 @@ def try_guide(path, options, folder):
         elif match["language"] in units:
             units[match["language"]] += located(path, text, match)
     include = f"-I{options.prefix}/include"
+    launcher = [options.launcher] if options.launcher else []
     compilers = {"c": [options.c_compiler, "-std=c11"], "cpp": [options.compiler, "-std=c++20"]}
     for language, code in units.items():
         source = folder / f"plugin.{language}"
         source.write_text(code, encoding="utf-8")
         if code:
-            run(f"{path}: the {language} blocks do not compile", [*compilers[language], *WARNINGS, include, "-fsyntax-only", source])
+            run(f"{path}: the {language} blocks do not compile",
+                [*launcher, *compilers[language], *WARNINGS, include, "-c", source, "-o", folder / f"{language}.o"])
     for number, project in enumerate(projects):
         place = folder / f"project{number}"
         place.mkdir(exist_ok=True)
@@ -61,7 +63,8 @@ def try_guide(path, options, folder):
             (place / f"plugin.{language}").write_text(code, encoding="utf-8")
         run(f"{path}: cmake block {number + 1} does not configure",
             [options.cmake, "-G", options.generator, "-S", place, "-B", place / "build", f"-DCMAKE_PREFIX_PATH={options.prefix}",
-             f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_C_COMPILER={options.c_compiler}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
+             f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_C_COMPILER={options.c_compiler}",
+             f"-DCMAKE_CXX_COMPILER_LAUNCHER={options.launcher}", "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
         run(f"{path}: cmake block {number + 1} does not build", [options.cmake, "--build", place / "build"])
         for plugin in place.glob("build/libyoke_backend_*.so") if options.kit else []:
             run(f"{path}: fails the kit", [options.kit, plugin])
@@ -72,6 +75,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("prefix", "work", "cmake", "generator", "compiler", "c-compiler"):
         parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--launcher", default="", help="of the compilers, such as ccache")
     parser.add_argument("--kit", help="yoke-conformance; without it, the plugins are only built")
     parser.add_argument("guides", nargs="+", type=pathlib.Path)
     options = parser.parse_args()
