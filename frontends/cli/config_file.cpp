@@ -4,6 +4,7 @@
 
 #include <toml++/toml.h>
 #include <yoke/output_file.h>
+#include <yoke/runtime/shell_word.h>
 
 #include <algorithm>
 #include <cctype>
@@ -108,30 +109,15 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
   }
 }
 
-// As one word of a shell command.
-std::string quoted(const std::string& text) {
-  constexpr std::string_view kSafe = "/._-+,:@%";
-  if (std::all_of(text.begin(), text.end(), [&](char c) {
-        const auto code = static_cast<unsigned char>(c);
-        return std::isalnum(code) != 0 || code >= 0x80 || kSafe.find(c) != kSafe.npos;
-      })) {
-    return text;
-  }
-  std::string all = "'";
-  for (const char c : text) {
-    all += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  }
-  return all + "'";
-}
-
 // The command that continues the run; empty if a path has control characters or invalid UTF-8, which a comment cannot
 // contain.
 std::string comment(const std::filesystem::path& file, const std::string& folder) {
   std::error_code ignored;
   const std::string start = std::filesystem::current_path(ignored).string();
   const std::string text = "# To continue this run in the folder in which it started:\n# cd " +
-                           quoted(start) + " && yoke train --config " + quoted(file.string()) + " --save " +
-                           quoted(folder) + " --resume\n";
+                           detail::shell_word(start) + " && yoke train --config " +
+                           detail::shell_word(file.string()) + " --save " + detail::shell_word(folder) +
+                           " --resume\n";
   const std::string paths = start + folder;
   if (start.empty() ||
       std::any_of(paths.begin(), paths.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {

@@ -4,6 +4,7 @@
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/ending.h>
+#include <yoke/runtime/shell_word.h>
 
 #include <algorithm>
 #include <limits>
@@ -196,8 +197,8 @@ void check_folder_is_given(const TrainOptions& options, const TypedOptions& type
   check(given.empty() || !options.checkpoints.empty(),
         join(given, " and ") + (given.size() == 1 ? " needs" : " need") +
             " --save with a folder for checkpoints" +
-            (is_of_a_run ? "; to continue the run of " + typed.config + ", add --save " + folder +
-                               (options.resume ? "" : " and --resume")
+            (is_of_a_run ? "; to continue the run of " + typed.config + ", add --save " +
+                               detail::shell_word(folder) + (options.resume ? "" : " and --resume")
                          : ""));
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/auxv.h>
 #include <unistd.h>
+#include <yoke/runtime/shell_word.h>
 
 #include <cerrno>
 #include <cstdio>
@@ -32,7 +33,7 @@ void check_one(const std::filesystem::path& path, const struct stat& status, Dou
   if ((status.st_mode & S_IWOTH) != 0 && !sticky && !link) {
     rights.refusal = {
         what + " is writable by every user (mode " + mode_text(status) + "), so any user can replace it",
-        "chmod o-w " + path.string()};
+        "chmod o-w " + detail::shell_word(path.string())};
     return;
   }
   const auto doubt = [&](const std::string& reason, const std::string& fix) {
@@ -48,7 +49,7 @@ void check_one(const std::filesystem::path& path, const struct stat& status, Dou
   if ((status.st_mode & S_IWGRP) != 0 && !sticky && !link) {
     doubt(
         what + " is writable by group " + std::to_string(status.st_gid) + " (mode " + mode_text(status) + ")",
-        "chmod g-w " + path.string());
+        "chmod g-w " + detail::shell_word(path.string()));
   }
   if (status.st_uid != 0 && status.st_uid != ::geteuid()) {
     doubt(what + " belongs to user " + std::to_string(status.st_uid) + ", not to root or to this user",

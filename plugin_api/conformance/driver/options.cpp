@@ -4,6 +4,7 @@
 
 #include <fnmatch.h>
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/shell_word.h>
 
 #include <algorithm>
 #include <boost/program_options.hpp>
@@ -54,18 +55,6 @@ Number number_in(const po::variables_map& values, const char* name, Number low, 
 std::uint64_t fresh_seed() {
   std::random_device device;
   return device() % 1'000'000'000U;  // short enough to type
-}
-
-std::string quoted(const std::string& word) {
-  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+";
-  if (!word.empty() && word.find_first_not_of(kPlain) == std::string::npos) {
-    return word;
-  }
-  std::string text = "'";
-  for (const char character : word) {
-    text += character == '\'' ? std::string("'\\''") : std::string(1, character);
-  }
-  return text + "'";
 }
 
 po::options_description described(Options& options) {
@@ -219,9 +208,9 @@ std::vector<std::string> child_words(const Options& options, const std::string& 
 std::string repeat_command(const Options& options, const std::string& plugin, const std::string& test) {
   std::string command = options.command;
   for (const std::string& word : child_words(options, plugin)) {
-    command += " " + quoted(word);
+    command += " " + yoke::detail::shell_word(word);
   }
-  return command + " --filter " + quoted(test);
+  return command + " --filter " + yoke::detail::shell_word(test);
 }
 
 bool matches(const std::vector<std::string>& globs, const std::string& name) {

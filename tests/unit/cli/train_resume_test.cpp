@@ -329,9 +329,9 @@ TEST(YokeTrainConfig, CommentHasTheCommandThatContinuesTheRun) {
   EXPECT_EQ(without.code, 2);
   EXPECT_THAT(without.err,
               HasSubstr("--resume needs --save with a folder for checkpoints; to continue the run "
-                        "of a b/config.toml, add --save a b\n"));
+                        "of a b/config.toml, add --save 'a b'\n"));
   EXPECT_THAT(shell(go + yoke + " train --config 'a b/config.toml' --keep 2").err,
-              HasSubstr("add --save a b and --resume\n"));
+              HasSubstr("add --save 'a b' and --resume\n"));
 }
 
 TEST(YokeTrainConfig, PathThatCannotBeInACommentDoesNotSpoilTheFile) {

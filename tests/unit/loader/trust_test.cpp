@@ -86,6 +86,15 @@ TEST_F(TrustTest, WritableFolderIsRefusedUnlessItIsSticky) {
   EXPECT_EQ(error(options()), "");
 }
 
+TEST_F(TrustTest, CommandQuotesAPathWithSpaces) {
+  const auto folder = root_ / "it's open";
+  std::filesystem::create_directory(folder);
+  std::filesystem::copy(file_, folder);
+  ::chmod(folder.c_str(), 0777);
+  const std::string quoted = "'" + (root_ / "it").string() + "'\\''s open'";
+  EXPECT_THAT(error(options({folder})), HasSubstr("; chmod o-w " + quoted));
+}
+
 TEST_F(TrustTest, FolderOfALinkIsCheckedToo) {
   const auto open_folder = root_ / "open";
   std::filesystem::create_directory(open_folder);
