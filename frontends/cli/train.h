@@ -67,7 +67,7 @@ struct TrainOptions {
   std::vector<std::int64_t> row_weights;  // per shard; empty: equal, unless they are measured
   bool measure_row_weights = false;
   std::int64_t seed = 0;
-  std::vector<std::string> device_options;  // "threads=2", for every device
+  std::vector<std::string> device_options;  // "threads=2", "cc.threads=2"
   std::filesystem::path save;               // file for the parameters at the end; empty: none
   std::filesystem::path checkpoints;        // folder; empty: none
   std::int64_t save_every = 0;              // steps between checkpoints; 0: an epoch

@@ -103,7 +103,7 @@ int train(TrainOptions* options, Arguments words) {
   TimelineEnd timeline_end(timeline.get());
   const auto runtime = std::make_shared<Runtime>(run_options(*options, timeline));
   const auto backends = load_backends(*options, *runtime);
-  std::vector<Option> for_devices = device_options(*options, backends);
+  std::vector<Option> for_devices = device_options(options->device_options, backends);
   warn_of_null(backends);
   for (const auto& backend : backends) {
     report.plugins.push_back(backend->name() + " " + backend->version());

@@ -6,11 +6,13 @@
 #include <yoke/losses.h>
 #include <yoke/models.h>
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/shell_word.h>
 #include <yoke/schedules.h>
 
 #include <algorithm>
 #include <charconv>
 #include <iostream>
+#include <set>
 #include <utility>
 
 #include "command_line.h"
@@ -145,14 +147,6 @@ void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends) {
   }
 }
 
-std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts) {
-  try {
-    return backend.parse_options(texts);
-  } catch (const Error& error) {
-    throw UsageError(std::string("--option: ") + error.what());
-  }
-}
-
 std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime) {
   std::vector<std::shared_ptr<Backend>> backends;
   for (const std::string& part : split(options.backend, ',')) {
@@ -161,24 +155,84 @@ std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options,
   return backends;
 }
 
-std::vector<Option> device_options(const TrainOptions& options,
+namespace {
+
+// "cc" of "cc.threads=1"; empty: without a prefix.
+std::string prefix_of(const std::string& text) {
+  const std::string name = text.substr(0, text.find('='));
+  const std::size_t dot = name.find('.');
+  return dot == std::string::npos ? std::string() : name.substr(0, dot);
+}
+
+bool has_option(const Backend& backend, const std::string& name) {
+  const auto specs = backend.option_specs();
+  return std::any_of(specs.begin(), specs.end(), [&](const OptionSpec& spec) {
+    return spec.name == name && spec.scope == YOKE_OPTION_SCOPE_DEVICE;
+  });
+}
+
+void check_prefixes(const std::vector<std::string>& texts, const std::set<std::string>& names) {
+  const std::vector<std::string> all(names.begin(), names.end());
+  for (const std::string& text : texts) {
+    const std::string prefix = prefix_of(text);
+    if (!prefix.empty() && !names.contains(prefix)) {
+      throw UsageError("--option " + text + ": '" + prefix +
+                       "' is not a backend of this run; its backends: " + join(all, ", ") +
+                       did_you_mean(prefix, all));
+    }
+  }
+}
+
+// The texts for one of `backends`, without prefixes.
+std::vector<std::string> texts_for(const Backend& backend, const std::vector<std::string>& texts,
                                    const std::vector<std::shared_ptr<Backend>>& backends) {
-  std::optional<std::vector<Option>> all;
-  for (const auto& backend : backends) {
-    if (options.device_options.empty()) {
+  std::vector<std::string> own;
+  for (const std::string& text : texts) {
+    const std::string prefix = prefix_of(text);
+    if (prefix == backend.name()) {
+      own.push_back(text.substr(prefix.size() + 1));
+    }
+    if (!prefix.empty()) {
       continue;
     }
-    std::vector<Option> parsed = parse_options(*backend, options.device_options);
-    for (std::size_t i = 0; all && i < parsed.size(); ++i) {
-      if (parsed[i].value != all->at(i).value) {
-        throw UsageError("--option " + options.device_options[i] + " has a different type in " +
-                         backend->name() + " than in the backends before it in --backend " + options.backend +
-                         "; use one backend, or leave the option out");
-      }
+    own.push_back(text);
+    const std::string name = text.substr(0, text.find('='));
+    const auto knows = [&](const auto& each) { return has_option(*each, name); };
+    const auto other = std::find_if(backends.begin(), backends.end(), knows);
+    if (other != backends.end() && !has_option(backend, name)) {
+      const std::string& only = (*other)->name();
+      throw UsageError("--option " + text + ": " + backend.name() + " has no option '" + name +
+                       "'; use --option " + detail::shell_word(only + "." + text) + " for " + only + " only");
     }
-    all = std::move(parsed);
   }
-  return all.value_or(std::vector<Option>());
+  return own;
+}
+
+}  // namespace
+
+std::vector<Option> device_options(const std::vector<std::string>& texts,
+                                   const std::vector<std::shared_ptr<Backend>>& backends) {
+  std::set<std::string> names;
+  for (const auto& backend : backends) {
+    names.insert(backend->name());
+  }
+  check_prefixes(texts, names);
+  std::vector<Option> all;
+  for (const auto& backend : backends) {
+    if (names.erase(backend->name()) == 0) {
+      continue;  // named again
+    }
+    const std::vector<std::string> own = texts_for(*backend, texts, backends);
+    try {
+      for (Option& option : backend->parse_options(own)) {
+        option.name = (backends.size() > 1 ? backend->name() + "." : std::string()) + option.name;
+        all.push_back(std::move(option));
+      }
+    } catch (const Error& error) {
+      throw UsageError(std::string("--option: ") + error.what());
+    }
+  }
+  return all;
 }
 
 DataParallelOptions parallel_options(const TrainOptions& options, const TrainData& data, const Scalar& rate,

@@ -30,10 +30,9 @@ std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options,
 // Prints a warning if the backend 'null' is among them.
 void warn_of_null(const std::vector<std::shared_ptr<Backend>>& backends);
 
-// Throws UsageError.
-std::vector<Option> parse_options(const Backend& backend, const std::vector<std::string>& texts);
-// Parses the device options with the backends' schemas. Throws UsageError.
-std::vector<Option> device_options(const TrainOptions& options,
+// Parses the texts of --option, "threads=1" for all backends and "cc.threads=1" for one, with the backends' schemas.
+// With several backends, all names in the result have the prefix. Throws UsageError.
+std::vector<Option> device_options(const std::vector<std::string>& texts,
                                    const std::vector<std::shared_ptr<Backend>>& backends);
 
 // In train_optimizer.cpp. Parses --clip. Throws UsageError.

@@ -123,9 +123,11 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
 void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer("seed", &options.seed, {0, kMaxSeed},
                "seed of the weights and the half-moons, not negative, default 0");
-  line.texts("option", &options.device_options,
-             "option of every device, may be repeated; yoke backends --help-options BACKEND lists them",
-             "NAME=VALUE");
+  line.texts(
+      "option", &options.device_options,
+      "option of every device, or of those of one backend (cc.threads=2), may be repeated; yoke backends "
+      "--help-options BACKEND lists them",
+      "[BACKEND.]NAME=VALUE");
   line.text(
       "save", &typed.save,
       "write the parameters to this .npz or .safetensors file at the end; another name is a folder, for "

@@ -21,7 +21,7 @@ void describe_trained(CommandLine& line, TrainedOptions& options) {
   line.text("backend", &options.backend, "backend to compute on, default cc", "NAME");
   line.texts("option", &options.device_options,
              "option of the device, may be repeated; yoke backends --help-options BACKEND lists them",
-             "NAME=VALUE");
+             "[BACKEND.]NAME=VALUE");
   line.text("log-level", &options.log_level,
             "trace, debug, info (default with --layers), warn (default), error or off", "NAME");
 }
@@ -123,7 +123,7 @@ Predictor make_predictor(const TrainedOptions& options, Trained& trained) {
   warn_of_null(backends);
   return Predictor(std::move(trained.parameters), trained.module,
                    {.backend_name = options.backend,
-                    .device_options = parse_options(*backends[0], options.device_options),
+                    .device_options = device_options(options.device_options, backends),
                     .runtime = runtime});
 }
 

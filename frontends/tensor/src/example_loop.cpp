@@ -10,6 +10,7 @@
 #include <map>
 
 #include "node.h"
+#include "trainer_types.h"
 
 namespace yoke {
 
@@ -59,9 +60,10 @@ Tensor scalar_loss(const Tensor& loss, std::uint64_t rows) {
 std::function<std::vector<double>(const Tensor&)> inference(
     const DataParallelOptions& options, const std::function<Tensor(const Tensor&)>& model) {
   const std::string name = options.backend_name.substr(0, options.backend_name.find_first_of(":,"));
-  const auto device = options.prior_contexts.empty()
-                          ? options.runtime->backend(name)->open_device(0, options.device_options)
-                          : options.prior_contexts[0].stream()->device();
+  const auto device =
+      options.prior_contexts.empty()
+          ? options.runtime->backend(name)->open_device(0, detail::options_for(name, options.device_options))
+          : options.prior_contexts[0].stream()->device();
   const auto stream = Stream::create(device);
   const auto codes = std::make_shared<std::map<std::string, std::shared_ptr<const Code>>>();
   return [stream, model, codes](const Tensor& rows) {

@@ -27,7 +27,11 @@ void Trainer::Impl::open_shards() {
   for (std::size_t k = 0; k < shard_backends.size(); ++k) {
     auto& device = devices[{shard_backends[k].get(), shard_ordinals[k]}];
     if (shard_devices.size() == k) {
-      device = device ? device : shard_backends[k]->open_device(shard_ordinals[k], options.device_options);
+      if (device == nullptr) {
+        Backend& backend = *shard_backends[k];
+        device = backend.open_device(shard_ordinals[k],
+                                     detail::options_for(backend.name(), options.device_options));
+      }
       shard_devices.push_back(device);
       shard_numbers.push_back(static_cast<std::uint32_t>(k));
     }

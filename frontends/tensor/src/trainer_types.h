@@ -141,6 +141,9 @@ void check_rate(double rate, const char* call);
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<BackendCount> parse_backends(const std::string& text);
 
+// Those of `all` for this backend: the ones without a prefix, and "threads" for "cc.threads" if it is cc.
+std::vector<Option> options_for(const std::string& backend_name, const std::vector<Option>& all);
+
 // Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for
 // theirs, or their own; parameters and scalars their own; literals the prefix and the argument's name.
 NamedProgram name_program(const Lowered& lowered, const std::map<std::string, std::string>& names,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cli/shards_test.cpp: the shards and threads that yoke train uses by default.
+// tests/unit/cli/shards_test.cpp: the shards and threads that yoke train uses by default, and options for devices.
 #include <gmock/gmock.h>
 
 #include "command.h"
@@ -85,6 +85,37 @@ TEST(YokeTrainShards, ShardsTimesThreadsUseAllCores) {
   EXPECT_EQ(test::json_value(threads.out, "shards"), "4");
   const auto same_bits = with({"--reproducible", "2"});
   EXPECT_EQ(test::json_value(same_bits.out, "shards"), "2");
+}
+
+TEST(YokeTrainOption, OptionsForOneBackendOfAListReachOnlyItsDevices) {
+  const auto run_with = [](const std::string& backends, const std::string& option) {
+    return run({"train", "--epochs", "1", "--backend", backends, "--option", option});
+  };
+  EXPECT_EQ(run_with("cc:1,null:1", "cc.threads=1").code, 0);
+  EXPECT_EQ(run_with("cc:1,cc:1", "threads=1").code, 0);
+  EXPECT_THAT(run_with("null:1,cc:1", "cc.memory_limit=4096").err, HasSubstr("on cc:0, but 4.0 KiB are"));
+  EXPECT_EQ(run_with("cc:1,null:1", "cc.thread=1").err,
+            "yoke: --option: cc: option 'thread' is unknown; the options are threads, kernels, pin, "
+            "memory_limit; did you mean 'threads'?\n");
+  EXPECT_EQ(
+      run_with("cc:1,null:1", "threads=1").err,
+      "yoke: --option threads=1: null has no option 'threads'; use --option cc.threads=1 for cc only\n");
+  EXPECT_EQ(run_with("cc:1,null:1", "c.threads=1").err,
+            "yoke: --option c.threads=1: 'c' is not a backend of this run; its backends: cc, null; did you "
+            "mean 'cc'?\n");
+  const auto one = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", "cc.threads=2"});
+  EXPECT_EQ(one.code, 2);
+  EXPECT_EQ(one.err, "yoke: --option: cc: option 'threads' is given twice\n");
+}
+
+TEST(YokeTrainOption, OptionMayHaveDifferentTypesInTwoBackends) {
+  const test::UserFolder folder;
+  folder.place("good");
+  folder.place("text_option");
+  const auto outcome = run({"--probe", "none", "train", "--backend", "good:1,text_option:1", "--data",
+                            "/nowhere", "--option", "pin=1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("/nowhere"));
 }
 
 TEST(YokeTrainMerge, TheChoiceAndItsReasonAreReported) {

@@ -220,19 +220,6 @@ TEST(YokeTrainError, InvalidDeviceOptionsFailBeforeTheDataIsRead) {
   EXPECT_EQ(error_of("pin"), "yoke: --option: cc: 'pin' is not an option; write name=value\n");
 }
 
-TEST(YokeTrainError, OptionWithDifferentTypesInTwoBackendsFails) {
-  const test::UserFolder folder;
-  folder.place("good");
-  folder.place("text_option");
-  const auto outcome = run({"--probe", "none", "train", "--backend", "good:1,text_option:1", "--data",
-                            "/nowhere", "--option", "pin=1"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_THAT(
-      outcome.err,
-      HasSubstr("--option pin=1 has a different type in text_option than in the backends before it in "
-                "--backend good:1,text_option:1; use one backend, or leave the option out"));
-}
-
 TEST(YokeTrainError, KernelThatNeverReturnsEndsTheRunAfterOneTimeout) {
   const test::UserFolder folder;
   folder.place("kernel_hangs");

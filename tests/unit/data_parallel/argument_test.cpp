@@ -83,6 +83,11 @@ const InvalidArgument kInvalidArguments[] = {
      "the colon must be followed by a number of shards, 1 to 4096"},
     {"BackendCountContradictsShards", [](Arguments& a) { a.options.backend_name = "cc:3"; },
      "requests 3 shards, but options.shards is 2"},
+    {"DeviceOptionOfAnotherBackend",
+     [](Arguments& a) {
+       a.options.device_options = {{"null.threads", std::int64_t{1}}};
+     },
+     "device option 'null.threads': 'null' is not a backend of this run; its backends: "},
     {"SeedOutOfRange", [](Arguments& a) { a.options.base_seed = -1; }, "base_seed -1 is out of range"},
     {"SeedIsTooLarge", [](Arguments& a) { a.options.base_seed = (std::int64_t{1} << 62) - 4096; },
      "base_seed 4611686018427383808 is out of range [0, 2^62 - 4097]"},

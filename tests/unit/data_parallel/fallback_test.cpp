@@ -68,6 +68,27 @@ Outcome train(const std::shared_ptr<Runtime>& runtime, const std::string& backen
   return outcome;
 }
 
+// The backend "test7" has no options.
+TEST(DeviceOptions, WithAPrefixReachOnlyTheDevicesOfThatBackend) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 30U;
+  const auto data = datasets::half_moons(20, 0.1, 0);
+  const auto model = nn::linear(2);
+  const std::string with_options = backend_name();
+  DataParallelOptions options;
+  options.runtime = runtime_for(memory_only(true));
+  options.backend_name = with_options + ":1,test7:1";
+  options.learning_rate = 0.1F;
+  options.device_options = {{with_options + ".memory_limit", kLimit}};
+  std::vector<std::uint64_t> available;
+  options.check_memory = [&](std::span<const MemoryNeed> needs) {
+    available = {needs[0].available, needs[1].available};
+  };
+  const auto loss_of = [&](const Tensor& x, const Tensor& y) { return cross_entropy(model(x), y); };
+  data_parallel(options, data.points, data.labels, loss_of, [](Trainer& trainer) { trainer.step(); });
+  EXPECT_EQ(available.at(0), std::uint64_t{kLimit});
+  EXPECT_NE(available.at(1), std::uint64_t{kLimit});
+}
+
 class FallbackTraining : public ::testing::TestWithParam<std::tuple<bool, std::int64_t, MergeStrategy>> {};
 
 INSTANTIATE_TEST_SUITE_P(Strategies, FallbackTraining,
