@@ -4,11 +4,13 @@
 
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
+#include <yoke/runtime/shell_word.h>
 #include <yoke/safetensors.h>
 
 #include <algorithm>
 #include <charconv>
 
+#include "config_file.h"
 #include "text.h"
 #include "train_setup.h"
 
@@ -47,13 +49,26 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
   return notes;
 }
 
-void refuse_other(const std::filesystem::path& latest, const std::string& name, const std::string& before,
-                  const std::string& now) {
-  if (before != now) {
-    throw Error(ErrorCode::kInvalidArgument,
-                latest.string() + " is of a run with --" + name + " '" + before + "', and this one has '" +
-                    now +
-                    "'; give the same options, or start from its parameters with --load and another --save");
+// "3 columns (a, b, c)", with at most ten names.
+std::string listed(std::vector<std::string> names, const char* noun, const char* plural) {
+  constexpr std::size_t kMost = 10;
+  const std::string count = counted(names.size(), noun, plural);
+  const bool is_cut = names.size() > kMost;
+  names.resize(std::min(names.size(), kMost));
+  return count + " (" + join(names, ", ") + (is_cut ? ", ...)" : ")");
+}
+
+// What distinguishes data sets, besides the numbers in them.
+std::string data_text(const Preparation& data) {
+  switch (data.kind) {
+    case DataKind::kTable:
+      return "a table with " + listed(data.columns, "column", "columns") + " and the label '" + data.label +
+             "'" + (data.classes.empty() ? "" : " of " + listed(data.classes, "class", "classes"));
+    case DataKind::kImages:
+      return "images of " + std::to_string(data.row_count) + " x " + std::to_string(data.column_count) +
+             " pixels in " + counted(data.output_count, "class", "classes");
+    default:
+      return "a text with " + counted(data.output_count, "different character");
   }
 }
 
@@ -97,6 +112,25 @@ void TrainCheckpoints::open_folders() {
   }
 }
 
+void TrainCheckpoints::refuse(const std::string& difference) const {
+  const std::filesystem::path config = options_.checkpoints / kConfigFile;
+  std::error_code ignored;
+  throw Error(ErrorCode::kInvalidArgument,
+              folder_->latest()->string() + " is of a run " + difference + "; " +
+                  (std::filesystem::exists(config, ignored)
+                       ? "to continue that run, use --config " + detail::shell_word(config.string()) +
+                             " --save " + detail::shell_word(options_.checkpoints.string()) + " --resume"
+                       : "give the same options") +
+                  ", or start from its parameters with --load and another --save");
+}
+
+void TrainCheckpoints::refuse_other(const std::string& name, const std::string& before,
+                                    const std::string& now) const {
+  if (before != now) {
+    refuse("with --" + name + " '" + before + "', and this one has '" + now + "'");
+  }
+}
+
 void TrainCheckpoints::read(const TrainData& data) {
   notes_ = notes_of(options_, data);
   const std::string prepared = preparation_text(data.preparation);
@@ -106,24 +140,28 @@ void TrainCheckpoints::read(const TrainData& data) {
   }
   const std::filesystem::path latest = *folder_->latest();
   found_ = load_checkpoint(latest);
-  // The optimizer first: it decides the default of --lr.
-  refuse_other(latest, "optimizer", found_->state.optimizer_name, optimizer_of(options_).name());
+  const auto data_before = found_->notes.find(kDataNote);
+  if (data_before != found_->notes.end()) {  // first: the data decides defaults, as that of --model
+    const std::string text = data_text(parse_preparation(data_before->second, latest.string()));
+    const std::string now = data_text(parse_preparation(prepared, data.name));
+    if (text != now) {
+      refuse("on " + text + ", and this one is on " + data.name + ", " + now);
+    }
+  }
+  // The optimizer decides the default of --lr.
+  refuse_other("optimizer", found_->state.optimizer_name, optimizer_of(options_).name());
   for (const auto& [name, value] : notes_) {
     const auto before = found_->notes.find(name);
     if (before != found_->notes.end()) {
-      refuse_other(latest, name, before->second, value);
+      refuse_other(name, before->second, value);
     }
   }
-  refuse_other(latest, "seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
+  refuse_other("seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
   notes_[kDataNote] = prepared;
-  const auto before = found_->notes.find(kDataNote);
-  if (before != found_->notes.end() && before->second != prepared) {
-    throw Error(ErrorCode::kInvalidArgument, latest.string() + " is of a run with data other than " +
-                                                 data.name +
-                                                 "; give the same data, or start from its parameters with "
-                                                 "--load and another --save");
+  if (data_before != found_->notes.end() && data_before->second != prepared) {
+    refuse("on other data than " + data.name);
   }
-  refuse_other(latest, "batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));
+  refuse_other("batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));
 }
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {

@@ -52,6 +52,9 @@ class TrainCheckpoints {
  private:
   void read_load();
   void open_folders();
+  // "DIR/step-3 is of a run " and the difference from this one. Throws Error.
+  [[noreturn]] void refuse(const std::string& difference) const;
+  void refuse_other(const std::string& name, const std::string& before, const std::string& now) const;
   void restore_plateau();
   std::map<std::string, std::string> notes_now() const;
 

@@ -66,6 +66,22 @@ TEST(YokeTrainTable, SplitFileChoosesTheTestRows) {
               HasSubstr("it has 2 splits"));
 }
 
+TEST(YokeTrainTable, ResumeNamesOtherDataBeforeDefaultsThatDependOnIt) {
+  const TemporaryFolder folder;
+  const std::string save = folder / "a b";
+  test::write_file(folder / "t.csv", "a,b,kind\n1,2,x\n3,4,y\n5,6,x\n7,8,y\n");
+  ASSERT_EQ(run({"train", "--data", folder / "t.csv", "--steps", "3", "--save", save}).code, 0);
+  const auto other = run({"train", "--steps", "5", "--save", save, "--resume"});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(
+      other.err,
+      HasSubstr("is of a run on a table with 2 columns (a, b) and the label 'kind' of 2 classes (x, y), "
+                "and this one is on half-moons, a table with 2 columns (0, 1) and the label '2'; to continue "
+                "that run, use --config '" +
+                save + "/config.toml' --save '" + save + "' --resume, or start from its parameters"));
+  EXPECT_EQ(run({"train", "--config", save + "/config.toml", "--save", save, "--resume"}).code, 0);
+}
+
 TEST(YokeTrainTable, WordsAreClasses) {
   const TemporaryFolder folder;
   std::string text = "x,y,kind\n";
