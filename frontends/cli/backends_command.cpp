@@ -123,7 +123,7 @@ void print_json(const Backend& backend) {
 }
 
 int print_options(const std::string& name, bool as_json) {
-  Runtime runtime(runtime_options());
+  Runtime runtime = make_runtime(runtime_options());
   const auto backend = runtime.backend(name);
   if (as_json) {
     print_json(*backend);
@@ -169,7 +169,7 @@ int backends_command(Arguments arguments) {
   if (!name.empty()) {
     return print_options(name, as_json);
   }
-  const Runtime runtime(runtime_options());
+  const Runtime runtime = make_runtime(runtime_options());
   const auto found = runtime.list_backends();
   if (as_json) {
     print_json(found);

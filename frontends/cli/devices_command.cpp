@@ -188,7 +188,7 @@ int devices_command(Arguments arguments) {
   }
   RuntimeOptions options = runtime_options();
   options.wait_timeout = kWaitTimeout;
-  Runtime runtime(options);
+  Runtime runtime = make_runtime(options);
   std::vector<std::string> names;
   if (!only.empty()) {
     names = {only};

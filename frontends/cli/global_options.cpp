@@ -242,6 +242,17 @@ RuntimeOptions runtime_options() {
   return options;
 }
 
+Runtime make_runtime(const RuntimeOptions& options) {
+  try {
+    return Runtime(options);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kInvalidArgument) {
+      throw;
+    }
+    throw UsageError(error.what());
+  }
+}
+
 std::string trace_problem() {
   const std::lock_guard lock(trace_mutex);
   return trace_problem_text;

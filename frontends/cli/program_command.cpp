@@ -238,7 +238,7 @@ int run_all(const program::Module& module, const ProgramOptions& options) {
   if (!options.backend.empty() && options.backend != "reference") {
     RuntimeOptions alone = runtime_options();
     alone.fallback_backend = "";  // it would show another backend's results
-    device = Runtime(alone).backend(options.backend)->open_device(0);
+    device = make_runtime(alone).backend(options.backend)->open_device(0);
   }
   bool matches = true;
   for (const program::Program& program : module.programs) {

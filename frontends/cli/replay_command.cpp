@@ -188,7 +188,7 @@ replay::Report run_with_progress(Runtime& runtime, std::span<const std::byte> fi
 
 int replay_file(const std::string& path, const replay::Options& options, bool as_json) {
   const MappedFile file(path);
-  Runtime runtime(runtime_options());
+  Runtime runtime = make_runtime(runtime_options());
   const replay::Report report = can_redraw() ? run_with_progress(runtime, file.bytes(), options)
                                              : replay::run(runtime, file.bytes(), options);
   if (as_json) {

@@ -101,7 +101,7 @@ int train(TrainOptions* options, Arguments words) {
   TrainCheckpoints checkpoints(*options);
   const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
   TimelineEnd timeline_end(timeline.get());
-  const auto runtime = std::make_shared<Runtime>(run_options(*options, timeline));
+  const auto runtime = std::make_shared<Runtime>(make_runtime(run_options(*options, timeline)));
   const auto backends = load_backends(*options, *runtime);
   std::vector<Option> for_devices = device_options(options->device_options, backends);
   warn_of_null(backends);

@@ -71,6 +71,24 @@ void check_backend(const TrainOptions& options) {
             "; leave one of them out");
 }
 
+// Checks how gradients are merged, as far as the options show. The runtime checks the rest.
+void check_merging(const TrainOptions& options) {
+  const std::string merge = std::string("--merge ") + merge_strategy_name(options.merge);
+  const std::string name = options.backend.substr(0, options.backend.find(':'));
+  for (const std::string& part : split(options.backend, ',')) {
+    check(options.merge != MergeStrategy::kNative || part.substr(0, part.find(':')) == name,
+          merge + " needs devices of one backend; --backend is " + options.backend);
+  }
+  const bool sends_sums = options.merge != MergeStrategy::kNative && options.merge != MergeStrategy::kDirect;
+  check(options.wire == Wire::kFull || sends_sums,
+        "--wire bf16 does not work with " + merge + "; use owner, tree or ring");
+  check(options.wire == Wire::kFull || options.precision != Precision::kF16,
+        "--wire bf16 does not work with --precision f16, which scales gradients; use --precision bf16");
+  check(options.placement != Placement::kSharded || options.optimizer != "lamb",
+        "--placement sharded does not work with --optimizer lamb, which needs whole parameters; use owner or "
+        "everywhere");
+}
+
 // "3,3,1" or "measured".
 void parse_row_weights(const std::string& text, TrainOptions& options) {
   if (text.empty()) {
@@ -279,6 +297,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   options.on_device_lost = by_name("--on-device-lost", typed.on_device_lost, on_device_lost_by_name);
   options.wire = by_name("--wire", typed.wire, wire_by_name);
   options.precision = by_name("--precision", typed.precision, precision_by_name);
+  check_merging(options);
   options.log_level =
       typed.log_level.empty() ? runtime_options().log_level : log_level_by_name(typed.log_level);
   if (!options.model.empty()) {

@@ -3,6 +3,7 @@
 #include "train_setup.h"
 
 #include <yoke/augmentation.h>
+#include <yoke/ext/collectives.h>
 #include <yoke/losses.h>
 #include <yoke/models.h>
 #include <yoke/runtime/closest.h>
@@ -151,6 +152,11 @@ std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options,
   std::vector<std::shared_ptr<Backend>> backends;
   for (const std::string& part : split(options.backend, ',')) {
     backends.push_back(runtime.backend(part.substr(0, part.find(':'))));
+    if (options.merge == MergeStrategy::kNative &&
+        backends.back()->extension<yoke_collectives_api>(YOKE_COLLECTIVES_TABLE) == nullptr) {
+      throw UsageError("--merge native: the backend '" + backends.back()->name() +
+                       "' does not add up gradients itself; use owner, tree, direct or ring");
+    }
   }
   return backends;
 }

@@ -24,7 +24,7 @@ Tensor loss_of(const TrainData& data, const Tensor& output, const Tensor& labels
 // The loss and, unless the data is a regression, the accuracy.
 std::vector<Tensor> metrics_of(const TrainData& data, const Tensor& output, const Tensor& labels);
 
-// Loads the backends. Throws Error.
+// Loads the backends. Throws UsageError if one cannot run --merge native, and Error.
 std::vector<std::shared_ptr<Backend>> load_backends(const TrainOptions& options, Runtime& runtime);
 
 // Prints a warning if the backend 'null' is among them.

@@ -118,7 +118,7 @@ Predictor make_predictor(const TrainedOptions& options, Trained& trained) {
   if (!options.log_level.empty()) {
     given.log_level = log_level_by_name(options.log_level);
   }
-  const auto runtime = std::make_shared<Runtime>(given);
+  const auto runtime = std::make_shared<Runtime>(make_runtime(given));
   const std::vector<std::shared_ptr<Backend>> backends = {runtime->backend(options.backend)};
   warn_of_null(backends);
   return Predictor(std::move(trained.parameters), trained.module,

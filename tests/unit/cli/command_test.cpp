@@ -128,6 +128,14 @@ TEST(YokeCommand, LayersAreListedOnceAndAddUp) {
     EXPECT_EQ(outcome.code, 2) << message;
     EXPECT_EQ(outcome.err, "yoke: " + message + "\n");
   }
+  ::setenv("YOKE_LAYERS", "nope", 1);
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"backends"}, {"devices"}, {"train"}, {"backends", "--help-options", "cc"}}) {
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 2) << words[0];
+    EXPECT_EQ(outcome.err, "yoke: YOKE_LAYERS: unknown layer 'nope'; the layers are validate and trace\n");
+  }
+  ::unsetenv("YOKE_LAYERS");
 }
 
 TEST(YokeCommand, TraceThatIsIncompleteIsAnError) {
@@ -141,7 +149,7 @@ TEST(YokeCommand, TraceThatIsIncompleteIsAnError) {
   ::unsetenv("YOKE_TRACE_FILE");
   EXPECT_EQ(full.code, 1);
   EXPECT_THAT(full.err, HasSubstr("yoke: the trace " + file + " is incomplete: File too large\n"));
-  EXPECT_EQ(maybe.code, 1);
+  EXPECT_EQ(maybe.code, 2);
   EXPECT_THAT(maybe.err, HasSubstr("yoke: YOKE_TRACE_DATA is 'maybe'; it takes 1 or 0\n"));
 }
 
