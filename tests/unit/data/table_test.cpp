@@ -74,6 +74,19 @@ TEST_F(TableTest, FirstLineIsAHeaderIfItHasTextAboveANumber) {
   EXPECT_THAT(words.values, ElementsAre(1, 1, 2, 0));
 }
 
+TEST_F(TableTest, FirstLineWithCountsAndNamesOfClassesIsAnError) {
+  // With as many fields as columns, it would become a header.
+  for (const std::string text : {"2,3,red,blue\n1,2,3,0\n4,5,6,1\n", "150,3,red,blue,green\n1,2,3,0\n",
+                                 "150,3,red\n1,2,3,0\n4,5,6,1\n"}) {
+    EXPECT_THAT(csv_error(text),
+                is_error(ErrorCode::kDataLoss,
+                         "t.csv, line 1: it has the numbers of rows and features and the names of classes, "
+                         "not of columns; remove the line, or replace it by 4 names"));
+  }
+  EXPECT_THAT(csv("7,3,red,blue\n1,2,3,0\n4,5,6,1\n").names, ElementsAre("7", "3", "red", "blue"));
+  EXPECT_EQ(csv("1,2,red\n4,5,blue\n").row_count(), 2U) << "a row with the name of a class";
+}
+
 TEST_F(TableTest, LabelIsAColumnByNameOrNumber) {
   EXPECT_EQ(csv("x,y,z\n1,2,3\n", "y").label, 1U);
   EXPECT_EQ(csv("x,y,z\n1,2,3\n", "0").label, 0U);

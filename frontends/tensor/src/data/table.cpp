@@ -201,7 +201,27 @@ bool has_header(const Records& records) {
   return first.size() == second.size() && !std::equal(first.begin(), first.end(), second.begin(), is_no_name);
 }
 
+// Refuses a first line such as "150,4,setosa,versicolor,virginica", which tables of scikit-learn have.
+void check_first_line(const Records& records) {
+  if (records.all.size() < 2 || records.all[0].size() < 3) {
+    return;
+  }
+  const Record& first = records.all[0];
+  const std::size_t columns = records.all[1].size();
+  const auto is = [&](std::size_t c, std::size_t n) { return number_in(first[c]) == static_cast<double>(n); };
+  const bool has_counts =
+      number_in(first[0]) && is(1, columns - 1) && std::none_of(first.begin() + 2, first.end(), number_in);
+  const bool is_no_row = first.size() != columns || (is(0, records.all.size() - 1) && has_header(records));
+  if (has_counts && is_no_row) {
+    records.fail(records.lines[0],
+                 "it has the numbers of rows and features and the names of classes, not of columns; remove "
+                 "the line, or replace it by " +
+                     detail::counted(columns, "name"));
+  }
+}
+
 void take_header(Records& records, Table& table) {
+  check_first_line(records);
   if (has_header(records)) {
     table.names = std::move(records.all[0]);
     records.all.erase(records.all.begin());
