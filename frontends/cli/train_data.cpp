@@ -102,18 +102,35 @@ bool looks_like_text(const std::filesystem::path& file) {
   return 2 * texts > words;
 }
 
+datasets::Table read_training_table(const TrainOptions& options, bool labels_are_classes) {
+  return read_table(options.data, options.label, datasets::LabelColumn::kRequired,
+                    {.only = {}, .without = options.drop, .labels_are_classes = labels_are_classes});
+}
+
+// Whether only the labels keep a table from being read.
+bool has_labels_of_classes(const TrainOptions& options) {
+  try {
+    (void)read_training_table(options, true);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 datasets::Table read_training_table(const TrainOptions& options) {
   try {
-    return read_table(
-        options.data, options.label, datasets::LabelColumn::kRequired,
-        {.only = {}, .without = options.drop, .labels_are_classes = options.task == "classification"});
+    return read_training_table(options, options.task == "classification");
   } catch (const Error& error) {
     const bool is_table =
         !options.label.empty() || !options.drop.empty() || !options.task.empty() || !options.splits.empty();
-    if (is_table || !looks_like_text(options.data)) {
-      throw;
+    if (!is_table && looks_like_text(options.data)) {
+      throw Error(error.code(), error.what() + std::string(kTextHint));
     }
-    throw Error(error.code(), error.what() + std::string(kTextHint));
+    if (options.task.empty() && has_labels_of_classes(options)) {
+      throw Error(error.code(),
+                  std::string(error.what()) + "; to use the labels as classes, add --task classification");
+    }
+    throw;
   }
 }
 

@@ -96,6 +96,21 @@ TEST(YokeTrainTable, WordsAreClasses) {
   EXPECT_EQ(json_value(outcome.last_line(), "rmse"), "null");
 }
 
+TEST(YokeTrainTable, LabelsThatCouldBeClassesNameTheOption) {
+  const TemporaryFolder folder;
+  const std::string hint = "; to use the labels as classes, add --task classification\n";
+  const auto error_of = [&](const std::string& text, const std::vector<std::string>& more = {}) {
+    test::write_file(folder / "t.csv", text);
+    return run(test::joined({"train", "--data", folder / "t.csv", "--steps", "1"}, more)).err;
+  };
+  const std::string commas = "x;y\n1;1,5\n2;2,5\n3;1,5\n";
+  EXPECT_THAT(error_of(commas), AllOf(HasSubstr("'1,5' has a decimal comma"), HasSubstr(hint)));
+  EXPECT_THAT(error_of("x,y\n1,2\n2,two\n3,2\n"), AllOf(HasSubstr("line 3"), HasSubstr(hint)));
+  EXPECT_THAT(error_of(commas, {"--task", "regression"}), Not(HasSubstr(hint)));
+  EXPECT_THAT(error_of("x,y\n1,2\nfour,1\n"), Not(HasSubstr(hint))) << "a feature";
+  EXPECT_EQ(error_of(commas, {"--task", "classification"}), "");
+}
+
 TEST(YokeTrainTable, EndingsOfFilesHaveNoCase) {
   const TemporaryFolder folder;
   test::write_file(folder / "T.CSV", regression_table(",", true));
