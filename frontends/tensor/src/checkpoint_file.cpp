@@ -196,9 +196,7 @@ std::vector<NamedArray> read_arrays(const Description& from, const fs::path& fol
 fs::path find_checkpoint(const fs::path& folder) {
   std::error_code error;
   std::error_code ignored;
-  const std::string name = (folder / "").parent_path().filename().string();  // also of "step-000000000120/"
-  const bool is_step = detail::step_of(name) && fs::is_directory(folder, ignored);
-  if (is_step || fs::exists(folder / kDescription, error)) {
+  if (fs::exists(folder / kDescription, error)) {
     return folder;
   }
   if (error) {
@@ -207,6 +205,10 @@ fs::path find_checkpoint(const fs::path& folder) {
   }
   if (const auto latest = detail::latest_in(folder)) {
     return *latest;
+  }
+  const std::string name = (folder / "").parent_path().filename().string();  // also of "step-000000000120/"
+  if (detail::step_of(name) && fs::is_directory(folder, ignored)) {
+    return folder;  // a checkpoint without its description, which is an Error of the reader
   }
   throw Error(ErrorCode::kNotFound, "there is no checkpoint in " + folder.string() +
                                         "; give a folder that a run has saved checkpoints to");

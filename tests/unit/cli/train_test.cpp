@@ -340,5 +340,16 @@ TEST(YokeTrain, LinesAreDividedInAnOrderOfTheSeed) {
   EXPECT_EQ(run({"train", "--lines"}).code, 2);
 }
 
+TEST(YokeTrain, FolderOfCheckpointsMayHaveTheNameOfACheckpoint) {
+  const test::TemporaryFolder folder;
+  for (const std::string name : {"step-12", "step-000000000012"}) {
+    const std::string save = folder / name;
+    ASSERT_EQ(run({"train", "--steps", "3", "--save", save}).code, 0);
+    EXPECT_THAT(run({"train", "--steps", "5", "--save", save, "--resume"}).out,
+                HasSubstr("resuming after step 3\n"));
+    EXPECT_EQ(run({"train", "--steps", "1", "--load", save}).err, "");
+  }
+}
+
 }  // namespace
 }  // namespace yoke
