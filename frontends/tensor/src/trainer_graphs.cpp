@@ -165,6 +165,7 @@ InMode Trainer::Impl::in_precision(InMode graph) const {
 
 // The loss of some rows, and the gradients of the weighted loss. `row_share` is their share of the batch.
 LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, const Tensor& row_share) {
+  const std::uint64_t floor = detail::next_order();
   const Loss returned = loss_of(batch);
   if (!returned.loss || returned.loss.rank() != 0 || !program::is_float(returned.loss.type())) {
     fail("data_parallel: loss_of returned " +
@@ -187,6 +188,10 @@ LossGraph Trainer::Impl::build_loss(const Batch& batch, const Tensor& weight, co
   require_use_by_loss(used, graph);
   if (parameters.empty()) {
     parameters = used;
+    if (std::any_of(used.begin(), used.end(),
+                    [&](const Parameter& each) { return each.tensor().node()->order > floor; })) {
+      (void)build_loss(batch, weight, row_share);  // whether loss_of keeps what it has created
+    }
   }
   const std::vector<Tensor> leaves = trained(parameters);
   require_known(used, parameters);

@@ -37,8 +37,14 @@ void PrintTo(const InvalidArgument& invalid, std::ostream* out) {
 }
 
 void create_layer_in_loss(Arguments& a) {
-  a.options.batch_size = 3;  // batches of 2 + 1 and 1 + 0 rows, so that loss_of is called several times
   a.loss_of = [](const Tensor& x, const Tensor& y) { return mse(nn::linear(1)(x), y); };
+}
+
+void create_layer_in_later_calls(Arguments& a) {
+  a.options.batch_size = 3;  // batches of 2 + 1 and 1 + 0 rows, so that loss_of is called several times
+  a.loss_of = [loss = a.loss_of, calls = std::make_shared<int>(0)](const Tensor& x, const Tensor& y) {
+    return ++*calls == 1 ? loss(x, y) : mse(nn::linear(1)(x), y);
+  };
 }
 
 void use_symbol_without_binding(Arguments& a) {
@@ -70,6 +76,7 @@ const InvalidArgument kInvalidArguments[] = {
     {"LossHasNoParameters", [](Arguments& a) { a.loss_of = [](auto& x, auto&) { return sum(x); }; },
      "does not depend on any Parameter, so there is nothing to train"},
     {"LossCreatesLayers", create_layer_in_loss, "create the layers outside of it"},
+    {"LossCreatesLayersLater", create_layer_in_later_calls, "create the layers outside of it"},
     {"SymbolHasNoBinding", use_symbol_without_binding,
      "the symbol 'batch' has no value; add it to options.bindings"},
     {"UnknownBackend", [](Arguments& a) { a.options.backend_name = "cudaa"; }, "cudaa", ErrorCode::kNotFound},
@@ -104,6 +111,17 @@ TEST_P(InvalidArgumentTest, IsAnErrorBeforeTraining) {
 
 INSTANTIATE_TEST_SUITE_P(DataParallel, InvalidArgumentTest, ::testing::ValuesIn(kInvalidArguments),
                          [](const auto& one) { return std::string(one.param.name); });
+
+TEST(LayersOfLossOf, MayBeCreatedInTheFirstCallAndKept) {
+  Arguments a;
+  a.loss_of = [model = std::make_shared<nn::Module>()](const Tensor& x, const Tensor& y) {
+    if (!*model) {
+      *model = nn::linear(1);
+    }
+    return mse((*model)(x), y);
+  };
+  a.run([](Trainer& trainer) { EXPECT_EQ(trainer.owner_params().size(), 2U); });
+}
 
 TEST(EmptyFunctions, AreRefused) {
   const Arguments a;

@@ -252,8 +252,8 @@ class Trainer {
 //
 // The fields of `data` are literals with the same number of rows along axis 0; no parameter may have their names.
 // `loss_of` builds the loss of one batch, a floating-point scalar, and any metrics. It is called several times, because
-// shards may get different numbers of rows; layers must therefore be created outside of it. `body` runs on the calling
-// thread, after everything has been compiled, linked and uploaded.
+// shards may get different numbers of rows; layers must therefore be created outside of it, and new ones in each call
+// are an Error. `body` runs on the calling thread, after everything has been compiled, linked and uploaded.
 //
 // Errors: an invalid argument is reported before anything is allocated
 // on a device. An exception thrown by `body` propagates.
