@@ -64,6 +64,17 @@ TEST_F(PluginDeviceTest, OptionsReachThePluginAsGiven) {
   EXPECT_THAT(lines_, Contains("2 test.open threads=2 share=1.000000 mode=fast pin=0 backend=good"));
 }
 
+TEST_F(PluginDeviceTest, OptionsMayBeInBraces) {
+  const auto loaded = backend("good");
+  loaded->open_device(0, {{"threads", 4}});
+  EXPECT_THAT(lines_, Contains("2 test.open threads=4 share=0.500000 mode=fast pin=0 backend=good"));
+  loaded->open_device(0, {{"threads", 8}, {"share", 0.25}, {"mode", "exact"}, {"pin", true}});
+  EXPECT_THAT(lines_, Contains("2 test.open threads=8 share=0.250000 mode=exact pin=1 backend=good"));
+  loaded->open_device(0, {});
+  EXPECT_THAT(lines_, Contains("2 test.open threads=2 share=0.500000 mode=fast pin=0 backend=good"));
+  EXPECT_EQ(loaded->parse_options({"threads=8", "mode=exact"}).size(), 2U);
+}
+
 TEST_F(PluginDeviceTest, OptionsOutsideTheSchemaDoNotReachThePlugin) {
   const auto loaded = backend("good");
   const std::pair<std::vector<Option>, const char*> cases[] = {

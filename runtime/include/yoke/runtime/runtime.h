@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -235,11 +236,17 @@ class Backend : public std::enable_shared_from_this<Backend> {
   // Parses texts such as "threads=2" for open_device and checks them against the schema. A flag is on, off, 1
   // or 0. Throws Error kInvalidArgument.
   std::vector<Option> parse_options(std::span<const std::string> texts) const;
+  std::vector<Option> parse_options(std::initializer_list<std::string> texts) const {
+    return parse_options(std::span(texts.begin(), texts.size()));
+  }
   yoke_live_counts live_counts() const;
 
   // Opens another handle on the device. Throws Error kOutOfRange for a bad ordinal, kInvalidArgument for
   // options that the schema does not allow.
   std::shared_ptr<Device> open_device(std::uint32_t ordinal, std::span<const Option> options = {});
+  std::shared_ptr<Device> open_device(std::uint32_t ordinal, std::initializer_list<Option> options) {
+    return open_device(ordinal, std::span(options.begin(), options.size()));
+  }
 
   bool has_streams() const;   // false: the runtime's worker threads call the backend
   bool has_programs() const;  // false: RuntimeOptions::fallback_backend runs programs
