@@ -156,6 +156,25 @@ TEST(YokeTrainStop, StopOnNanNamesTheLatestCheckpointOfAFolder) {
                                     " is of step 1; its parameters may already diverge\n"));
 }
 
+TEST(YokeTrainStop, StopOnNanReportsASaveThatFails) {
+  const test::TemporaryFolder folder;
+  constexpr std::uint64_t kMostBytes = 8192;  // fewer than the parameters have
+  const std::vector<std::string> words = {"train", "--lr", "1e30", "--model", "mlp:1000", "--stop-on-nan"};
+  for (const auto& [save, file] :
+       {std::pair(std::vector<std::string>{"--save", folder / "good.npz"}, folder / "good.npz"),
+        std::pair(std::vector<std::string>{"--save", folder / "c", "--save-every", "1"},
+                  folder / "c/.new/weights.safetensors")}) {
+    const auto outcome = test::Command(test::joined(words, save), kMostBytes).wait();
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err,
+                HasSubstr("the loss became infinite or nan at step 2 (epoch 1); stopped; try a smaller --lr\n"
+                          "yoke: cannot save to " +
+                          file.string() + ": File too large; "));
+    EXPECT_THAT(outcome.out, AllOf(HasSubstr("time: "), Not(HasSubstr("saved"))));
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
+}
+
 TEST(YokeTrainStop, StopOnNanChangesNothingInAGoodRun) {
   const auto loss = [](std::vector<std::string> words) {
     words.insert(words.begin(), {"train", "--epochs", "2", "--json"});
