@@ -18,10 +18,15 @@ namespace {
 void check_symbols(const detail::StreamState& state, const Code::Entry& entry,
                    std::span<const std::int64_t> values) {
   if (values.size() != entry.symbols.size()) {
+    std::string names;
+    for (const SymbolInfo& symbol : entry.symbols) {
+      names += (names.empty() ? " ('" : "', '") + symbol.name;
+    }
     detail::refuse(state, ErrorCode::kInvalidArgument, "launch of '" + entry.name + "'",
-                   "the program has " + detail::counted(entry.symbols.size(), "symbol") + ", but " +
-                       detail::counted(values.size(), "value") +
-                       (values.size() == 1 ? " was given" : " were given"));
+                   "the program has " + detail::counted(entry.symbols.size(), "symbol") + names +
+                       (names.empty() ? "" : "')") + ", but " + detail::counted(values.size(), "value") +
+                       (values.size() == 1 ? " was given" : " were given") +
+                       "; pass one value per symbol, in this order, as symbol_values");
   }
   for (std::size_t i = 0; i < values.size(); ++i) {
     const SymbolInfo& symbol = entry.symbols[i];

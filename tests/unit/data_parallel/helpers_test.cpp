@@ -189,6 +189,20 @@ TEST(ForwardAndForget, ReturnsValuesAndFreesItsMemory) {
   EXPECT_THROW(forward_and_forget(stream, placeholder("x", Type::kF32, {2}) * 2.0F), Error);
 }
 
+TEST(ForwardAndForget, NamesTheSymbolsThatNeedValues) {
+  const auto stream = Stream::create(test_runtime()->backend(backend_name())->open_device(0));
+  const Tensor batch = cast(symbol_value({"batch", 0, 4, 1}), Type::kF32);
+  const Tensor value = uniform({2}) * batch;
+  const std::array<std::int64_t, 2> values = {7, 2};
+  EXPECT_EQ(forward_and_forget(stream, value, values).size(), 2U);
+  EXPECT_THAT(
+      test::error_of([&] { forward_and_forget(stream, value, std::span(values).first(1)); }),
+      test::is_error(ErrorCode::kInvalidArgument,
+                     "the program has 2 symbols ('" + seed_symbol().name +
+                         "', 'batch'), but 1 value was given; pass one value per symbol, in this order, as "
+                         "symbol_values"));
+}
+
 TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   const auto runtime = test_runtime();
   Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));

@@ -163,7 +163,8 @@ struct LinkedBatch {
 LinkedBatch link_batch(const Context& context, const CodeBatch& batch);
 
 // Computes t as the tensor "value" of a child of the context, waits, and returns the child. Leaves that the context
-// lacks get their host data. Error kInvalidArgument: such a leaf has no host data.
+// lacks get their host data. `symbol_values` has one value per symbol of the program, such as the seed of random
+// numbers. Error kInvalidArgument: such a leaf has no host data, or a symbol, which the message names, no value.
 Context forward_and_ctx(const Context& context, const Tensor& t,
                         std::span<const std::int64_t> symbol_values = {});
 // Computes t on the stream's device, waits, and returns its values. Frees all device memory that it used.
