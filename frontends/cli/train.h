@@ -46,6 +46,7 @@ struct TrainOptions {
   std::uint64_t crop_padding = 0;  // 0: no crops
   std::string schedule = "constant";
   std::optional<PlateauOptions> plateau;  // if that is the schedule
+  bool schedule_needs_steps = false;      // see needs_steps()
   std::string optimizer = "sgd";
   double learning_rate = 0;  // as given, or the optimizer's default
   double momentum = 0;

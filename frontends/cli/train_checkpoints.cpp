@@ -19,6 +19,7 @@ namespace {
 
 constexpr const char* kLossNote = "validation-loss";
 constexpr const char* kPlateauNote = "plateau";
+constexpr const char* kStepsNote = "steps";
 
 // The options that decide what the parameters become, besides those in TrainerState.
 std::map<std::string, std::string> notes_of(const TrainOptions& options, const TrainData& data) {
@@ -43,8 +44,8 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
       {"label", options.label},
       {"split", options.splits.empty() ? "" : std::to_string(options.split)},
       {"test-share", shortest(options.test_share)}};
-  if (options.schedule != "constant" && !options.plateau) {
-    notes["steps"] = std::to_string(total_steps(options, data));
+  if (options.schedule_needs_steps) {
+    notes[kStepsNote] = std::to_string(total_steps(options, data));
   }
   return notes;
 }
@@ -115,13 +116,17 @@ void TrainCheckpoints::open_folders() {
 void TrainCheckpoints::refuse(const std::string& difference) const {
   const std::filesystem::path config = options_.checkpoints / kConfigFile;
   std::error_code ignored;
+  const auto steps = found_->notes.find(kStepsNote);
+  const bool is_finished =
+      steps != found_->notes.end() && steps->second == std::to_string(found_->state.step);
   throw Error(ErrorCode::kInvalidArgument,
               folder_->latest()->string() + " is of a run " + difference + "; " +
-                  (std::filesystem::exists(config, ignored)
+                  (is_finished ? "that run is finished; "
+                   : std::filesystem::exists(config, ignored)
                        ? "to continue that run, use --config " + detail::shell_word(config.string()) +
-                             " --save " + detail::shell_word(options_.checkpoints.string()) + " --resume"
-                       : "give the same options") +
-                  ", or start from its parameters with --load and another --save");
+                             " --save " + detail::shell_word(options_.checkpoints.string()) + " --resume, or "
+                       : "give the same options, or ") +
+                  "start from its parameters with --load and another --save");
 }
 
 void TrainCheckpoints::refuse_other(const std::string& name, const std::string& before,
@@ -129,6 +134,19 @@ void TrainCheckpoints::refuse_other(const std::string& name, const std::string& 
   if (before != now) {
     refuse("with --" + name + " '" + before + "', and this one has '" + now + "'");
   }
+}
+
+void TrainCheckpoints::refuse_other_steps() const {
+  const auto now = notes_.find(kStepsNote);
+  const auto before = found_->notes.find(kStepsNote);
+  if (now == notes_.end() || before == found_->notes.end() || before->second == now->second) {
+    return;
+  }
+  const std::string given = options_.steps != 0 ? "--steps " + now->second
+                                                : "--epochs " + std::to_string(options_.epochs) +
+                                                      ", which is " + now->second + " steps";
+  refuse("of " + before->second + " steps, and this one has " + given + "; with --schedule " +
+         options_.schedule + ", the learning rates depend on that number");
 }
 
 void TrainCheckpoints::read(const TrainData& data) {
@@ -152,7 +170,7 @@ void TrainCheckpoints::read(const TrainData& data) {
   refuse_other("optimizer", found_->state.optimizer_name, optimizer_of(options_).name());
   for (const auto& [name, value] : notes_) {
     const auto before = found_->notes.find(name);
-    if (before != found_->notes.end()) {
+    if (name != kStepsNote && before != found_->notes.end()) {
       refuse_other(name, before->second, value);
     }
   }
@@ -162,6 +180,7 @@ void TrainCheckpoints::read(const TrainData& data) {
     refuse("on other data than " + data.name);
   }
   refuse_other("batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));
+  refuse_other_steps();
 }
 
 std::int64_t TrainCheckpoints::start(Trainer& trainer, ReduceOnPlateau* plateau) {

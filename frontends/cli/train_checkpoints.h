@@ -55,6 +55,7 @@ class TrainCheckpoints {
   // "DIR/step-3 is of a run " and the difference from this one. Throws Error.
   [[noreturn]] void refuse(const std::string& difference) const;
   void refuse_other(const std::string& name, const std::string& before, const std::string& now) const;
+  void refuse_other_steps() const;
   void restore_plateau();
   std::map<std::string, std::string> notes_now() const;
 

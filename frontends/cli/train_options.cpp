@@ -141,7 +141,9 @@ void parse_plateau_schedule(TrainOptions& options) {
   try {
     options.plateau = parse_plateau(options.schedule);
     if (!options.plateau) {
-      (void)parse_schedule(options.schedule, options.learning_rate, std::numeric_limits<std::int64_t>::max());
+      options.schedule_needs_steps = needs_steps(
+          parse_schedule(options.schedule, options.learning_rate, std::numeric_limits<std::int64_t>::max())
+              .kind);
     }
   } catch (const Error& error) {
     throw UsageError(std::string("--") + error.what());

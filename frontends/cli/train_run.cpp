@@ -140,7 +140,13 @@ void TrainRun::resume(Trainer& trainer, Evaluation& evaluation, Progress& progre
   }
   if (is_at_end(trainer)) {
     out_ << "nothing is trained, because the run ends after step " << total_steps(options_, data_)
-         << "; a larger " << (options_.steps != 0 ? "--steps" : "--epochs") << " continues it" << std::endl;
+         << (options_.schedule_needs_steps
+                 ? "; the rates of --schedule " + options_.schedule +
+                       " depend on this number; to train further, start from its parameters with --load and "
+                       "another --save"
+                 : std::string("; a larger ") + (options_.steps != 0 ? "--steps" : "--epochs") +
+                       " continues it")
+         << std::endl;
   }
   if (options_.stop_on_nan) {
     watch_.before_training(trainer);

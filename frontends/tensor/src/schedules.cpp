@@ -92,12 +92,9 @@ void check(const Schedule& schedule) {
   if (!(schedule.gamma > 0 && schedule.gamma <= 1e6)) {
     refuse("gamma must be greater than 0, at most 1000000");
   }
-  const bool needs_steps = schedule.kind == Schedule::Kind::kLinear ||
-                           schedule.kind == Schedule::Kind::kCosine ||
-                           schedule.kind == Schedule::Kind::kOneCycle;
   const std::int64_t least =
       schedule.kind == Schedule::Kind::kOneCycle ? 4 : 1;  // the rate must rise and fall
-  if (needs_steps && schedule.steps - schedule.warmup < least) {
+  if (needs_steps(schedule.kind) && schedule.steps - schedule.warmup < least) {
     refuse("the run has " + detail::counted(schedule.steps, "step") + ", but needs at least " +
            std::to_string(least + schedule.warmup) +
            (schedule.warmup > 0 ? " with a warm-up of " + std::to_string(schedule.warmup) : "") +
@@ -158,6 +155,11 @@ void check(const PlateauOptions& options) {
 }
 
 }  // namespace
+
+bool needs_steps(Schedule::Kind kind) {
+  return kind == Schedule::Kind::kLinear || kind == Schedule::Kind::kCosine ||
+         kind == Schedule::Kind::kOneCycle;
+}
 
 std::optional<PlateauOptions> parse_plateau(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(':'));

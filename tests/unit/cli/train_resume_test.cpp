@@ -140,7 +140,8 @@ TEST(YokeTrainResume, FinishedRunIsOnlyEvaluated) {
   EXPECT_EQ(again.code, 0) << again.err;
   EXPECT_THAT(again.err,
               HasSubstr("resuming after step 320\nnothing is trained, because the run ends after step 320; "
-                        "a larger --epochs continues it\n"));
+                        "the rates of --schedule cosine:warmup=10 depend on this number; to train further, "
+                        "start from its parameters with --load and another --save\n"));
   EXPECT_EQ(json_value(again.last_line(), "test_loss"), json_value(first.last_line(), "test_loss"));
   EXPECT_EQ(json_value(again.last_line(), "resumed_step"), "320");
   EXPECT_THAT(first.err, HasSubstr("saved checkpoints to "));
@@ -155,6 +156,65 @@ TEST(YokeTrainResume, RunThatAsksForFewerStepsSaysSo) {
   EXPECT_THAT(fewer.out,
               HasSubstr("resuming after step 9\nnothing is trained, because the run ends after step 5; "
                         "a larger --steps continues it\n"));
+}
+
+TEST(YokeTrainResume, LongerRunGoesOnIfTheRatesDoNotDependOnTheLength) {
+  const TemporaryFolder folder;
+  int number = 0;
+  for (const std::string schedule :
+       {"constant", "constant:warmup=5", "step:every=3", "exponential:gamma=0.9", "plateau:patience=0"}) {
+    const std::string save = folder / std::to_string(number++);
+    const std::vector<std::string> words = {"train", "--schedule", schedule, "--batch", "500", "--save"};
+    ASSERT_EQ(run(joined(words, {save, "--epochs", "2"})).code, 0);
+    EXPECT_THAT(run(joined(words, {save, "--resume", "--epochs", "2"})).out,
+                HasSubstr("the run ends after step 8; a larger --epochs continues it\n"));
+    const auto longer = run(joined(words, {save, "--resume", "--epochs", "3"}));
+    EXPECT_EQ(longer.code, 0) << longer.err;
+    ASSERT_EQ(run(joined(words, {save + " whole", "--epochs", "3"})).code, 0);
+    EXPECT_EQ(weights_in(save), weights_in(save + " whole")) << schedule;
+  }
+}
+
+TEST(YokeTrainResume, LengthThatDecidesTheRatesMustBeTheSame) {
+  const TemporaryFolder folder;
+  for (const std::string schedule : {"linear", "cosine", "one-cycle"}) {
+    const std::string save = folder / schedule;
+    const std::vector<std::string> words = {"train", "--schedule",   schedule, "--batch",
+                                            "500",   "--epochs",     "2",      "--save",
+                                            save,    "--save-every", "3"};
+    ASSERT_EQ(run(words).code, 0);
+    const auto longer = [&](const std::vector<std::string>& length) {
+      const auto outcome = run(
+          joined({"train", "--schedule", schedule, "--batch", "500", "--save", save, "--resume"}, length));
+      EXPECT_EQ(outcome.code, 1);
+      return outcome.err;
+    };
+    EXPECT_THAT(longer({"--epochs", "3"}),
+                HasSubstr("is of a run of 8 steps, and this one has --epochs 3, which is 12 steps; with "
+                          "--schedule " +
+                          schedule +
+                          ", the learning rates depend on that number; that run "
+                          "is finished; start from its parameters with --load and another --save\n"));
+    std::filesystem::remove_all(folder / schedule / "step-000000000008");
+    EXPECT_THAT(longer({"--steps", "12"}),
+                AllOf(HasSubstr("is of a run of 8 steps, and this one has --steps 12; with --schedule "),
+                      HasSubstr("; to continue that run, use --config "),
+                      HasSubstr(" --resume, or start from its parameters with --load and another --save\n")));
+    EXPECT_EQ(run(joined(words, {"--resume"})).code, 0);
+  }
+}
+
+// Checkpoints of earlier versions have the length with every schedule except constant.
+TEST(YokeTrainResume, LengthInACheckpointIsIgnoredIfTheRatesDoNotDependOnIt) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {"train", "--schedule", "step:every=3", "--save", folder / "c"};
+  ASSERT_EQ(run(joined(words, {"--steps", "8"})).code, 0);
+  Checkpoint old = load_checkpoint(folder / "c");
+  old.notes["steps"] = "8";
+  CheckpointFolder(folder / "c").save(old.state, old.notes);
+  const auto longer = run(joined(words, {"--resume", "--steps", "12"}));
+  EXPECT_EQ(longer.code, 0) << longer.err;
+  EXPECT_FALSE(load_checkpoint(folder / "c").notes.contains("steps"));
 }
 
 TEST(YokeTrainResume, CheckpointWithoutItsDescriptionIsAnError) {
@@ -276,124 +336,6 @@ TEST(YokeTrainResume, StepsEndTheRun) {
   EXPECT_EQ(json_value(outcome.last_line(), "steps"), "130");
   EXPECT_EQ(json_value(outcome.last_line(), "epochs"), "1");
   EXPECT_EQ(json_value(outcome.last_line(), "stopped"), "false");
-}
-
-TEST(YokeTrainConfig, FileGivesOptionsAndTheCommandLineOverridesThem) {
-  const TemporaryFolder folder;
-  test::write_file(folder / "a.toml",
-                   "epochs = 2\nmodel = \"mlp:5\"\nlr = 0.05\nshuffle = true\nnesterov = false\n");
-  const auto outcome = run({"train", "--config", folder / "a.toml", "--lr", "0.25", "--json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string json = outcome.last_line();
-  EXPECT_EQ(json_value(json, "epochs"), "2");
-  EXPECT_EQ(json_value(json, "model"), "\"mlp:5\"");
-  EXPECT_EQ(json_value(json, "learning_rate"), "0.25");
-  EXPECT_EQ(json_value(json, "shuffle"), "true");
-}
-
-TEST(YokeTrainConfig, FolderOfARunHasItsConfiguration) {
-  const TemporaryFolder folder;
-  ASSERT_EQ(
-      run(joined(kRun, {"--save", folder / "a", "--option", "threads=1", "--option", "kernels=plain"})).code,
-      0);
-  ASSERT_EQ(run({"train", "--config", folder / "a/config.toml", "--save", folder / "b"}).code, 0);
-  EXPECT_EQ(weights_in(folder / "a"), weights_in(folder / "b"));
-  const auto without_comments = [](const std::string& text) { return text.substr(text.find("\n\n") + 1); };
-  const std::string config = without_comments(test::read_whole(folder / "a/config.toml"));
-  EXPECT_EQ(config, without_comments(test::read_whole(folder / "b/config.toml")));
-  EXPECT_THAT(config, AllOf(HasSubstr("\nepochs = 8\n"), HasSubstr("\nshuffle = true\n"),
-                            HasSubstr("\noption = [ 'threads=1', 'kernels=plain' ]\n")));
-}
-
-Outcome shell(const std::string& script) {
-  return Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
-}
-
-TEST(YokeTrainConfig, CommentHasTheCommandThatContinuesTheRun) {
-  const TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "it's here");
-  test::write_file(folder / "it's here/t.csv", "x,y\n1,2\n3,4\n5,6\n7,8\n");
-  const std::string yoke = YOKE_TEST_COMMAND;
-  const std::string go = "cd '" + folder.path().string() + "' && cd it*here && ";
-  const auto first = shell(go + yoke + " train --data t.csv --steps 3 --save 'a b'");
-  ASSERT_EQ(first.code, 0) << first.err;
-  const std::string config = test::read_whole(folder / "it's here/a b/config.toml");
-  const std::size_t at = config.find("\n# cd ") + 3;
-  std::string command = config.substr(at, config.find('\n', at) - at);
-  command.replace(command.find("yoke train"), 4, yoke);
-  const auto second = shell(command + " --steps 5");
-  EXPECT_EQ(second.code, 0) << command << "\n" << second.err;
-  EXPECT_THAT(second.out, HasSubstr("resuming after step 3\n"));
-
-  const auto without = shell(go + yoke + " train --config 'a b/config.toml' --resume");
-  EXPECT_EQ(without.code, 2);
-  EXPECT_THAT(without.err,
-              HasSubstr("--resume needs --save with a folder for checkpoints; to continue the run "
-                        "of a b/config.toml, add --save 'a b'\n"));
-  EXPECT_THAT(shell(go + yoke + " train --config 'a b/config.toml' --keep 2").err,
-              HasSubstr("add --save 'a b' and --resume\n"));
-}
-
-TEST(YokeTrainConfig, PathThatCannotBeInACommentDoesNotSpoilTheFile) {
-  const TemporaryFolder folder;
-  for (const std::string name : {"a\nsteps = 1", "b\xff"}) {
-    ASSERT_EQ(run({"train", "--steps", "3", "--save", folder / name}).code, 0);
-    const auto again = run({"train", "--config", folder / name / "config.toml", "--json"});
-    EXPECT_EQ(json_value(again.last_line(), "steps"), "3") << again.err;
-  }
-}
-
-TEST(YokeTrainConfig, PipesAreRead) {
-  const std::string train = std::string(" | ") + YOKE_TEST_COMMAND + " train --json --config /dev/stdin";
-  const auto piped = shell("(printf 'lr = 0.25\n'; sleep 0.1; printf 'steps = 3\n')" + train);
-  ASSERT_EQ(piped.code, 0) << piped.err;
-  EXPECT_EQ(json_value(piped.last_line(), "learning_rate"), "0.25");
-  EXPECT_EQ(json_value(piped.last_line(), "steps"), "3");
-  const auto endless = run({"train", "--config", "/dev/zero"});
-  EXPECT_EQ(endless.code, 2);
-  EXPECT_THAT(endless.err, StartsWith("yoke: --config: /dev/zero has more than 1 MiB; give a TOML file"));
-  const TemporaryFolder folder;
-  EXPECT_THAT(run({"train", "--config", folder.path()}).err, HasSubstr(" is a folder; give a TOML file"));
-}
-
-TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
-  const TemporaryFolder folder;
-  const auto refuses = [&](const std::string& text, const std::string& why) {
-    test::write_file(folder / "a.toml", text);
-    const auto outcome = run({"train", "--config", folder / "a.toml"});
-    EXPECT_EQ(outcome.code, 2) << text;
-    EXPECT_THAT(outcome.err, HasSubstr(why));
-  };
-  const std::string file = folder / "a.toml";
-  refuses("timeline = \"" + file + "\"\n", "would replace the file of --config; give another file");
-  refuses("epochs = \n", "a.toml, line 1, column 10");
-  refuses("epochs = 1\nepochs = 2\n", "line 2");
-  refuses("epoch = 1\n",
-          "--config: " + file + ", line 1: unknown option '--epoch'; did you mean '--epochs'?");
-  refuses("lr = 1\n\nepochs = \"many\"\n", "a.toml, line 3: --epochs takes a whole number");
-  refuses("shuffle = \"yes\"\n", "a.toml, line 1: option '--shuffle' does not take any arguments");
-  refuses("epochs = 1\noption = [\n 'thread=1']\n",
-          "a.toml, line 2: --option: cc: option 'thread' is unknown");
-  refuses("\nsteps = 1\nepochs = 1\n", "a.toml, line 2: --steps and --epochs both give");
-  refuses("shards = 2\nrow-weights = [1, 2]\n", "a.toml, line 2: --row-weights takes one value, not several");
-  refuses("epochs = 1979-05-27\n", "line 1: 'epochs' takes text, a number, true, false or a list of these");
-  refuses("lr = 1\ndata = \"\"\n",
-          "a.toml, line 2: 'data' has an empty value; give a value, or leave the option out");
-  refuses("[epochs]\n",
-          "'epochs' takes text, a number, true, false or a list of these; write options without");
-  refuses("lr = 1\nepochs = true\n", "a.toml, line 2: --epochs needs a value");
-  refuses("lr = 1\nconfig = \"b.toml\"\n", "a.toml, line 2: a file cannot name another one");
-  refuses(std::string(10000, '['), "a.toml, line 1");
-  test::write_file(file, "lr = 1\nbatch = 2001\n");
-  EXPECT_THAT(run({"train", "--config", file}).err,
-              AllOf(HasSubstr("a.toml, line 2: --batch 2001 exceeds"), Not(HasSubstr("line 1"))));
-  EXPECT_THAT(run({"train", "--config", file, "--batch", "2001"}).err,
-              StartsWith("yoke: --batch 2001 exceeds"));
-  test::write_file(file, "epochs = 1\n");
-  EXPECT_THAT(run({"train", "--config", file, "--steps", "1"}).err, StartsWith("yoke: --steps and --epochs"))
-      << "the file is not to blame for an option of the command line";
-  EXPECT_EQ(run({"train", "--config", folder / "none.toml"}).code, 2);
-  EXPECT_EQ(run({"train", "--config"}).code, 2);
 }
 
 }  // namespace

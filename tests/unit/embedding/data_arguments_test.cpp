@@ -73,6 +73,7 @@ TEST(DataArguments, Augmentation) {
 
 TEST(DataArguments, Schedules) {
   EXPECT_ERROR(kInvalid, (void)parse_schedule("", 0.1, 1));
+  EXPECT_FALSE(needs_steps(static_cast<Schedule::Kind>(99)));
   EXPECT_ERROR(kInvalid, (void)learning_rate({.kind = static_cast<Schedule::Kind>(99), .rate = 1}));
   EXPECT_EQ(learning_rate({}).rank(), 0U);
   EXPECT_FALSE(parse_plateau(""));

@@ -67,6 +67,19 @@ TEST(Schedules, MatchGoldenValuesOfPyTorch) {
   EXPECT_NEAR(rate_at(linear, 10), 0.1, 1e-8);
 }
 
+TEST(Schedules, OnlySomeKindsDependOnTheNumberOfSteps) {
+  for (const Golden& golden : kGolden) {
+    const Schedule schedule = parse_schedule(golden.text, 0.1, 20);
+    Schedule longer = schedule;
+    longer.steps = 40;
+    bool is_same = true;
+    for (std::int64_t step = 0; step < 20; ++step) {
+      is_same = is_same && rate_at(schedule, step) == rate_at(longer, step);
+    }
+    EXPECT_EQ(needs_steps(schedule.kind), !is_same) << golden.text;
+  }
+}
+
 // Every step of several schedules, if the environment has PyTorch.
 TEST(Schedules, MatchPyTorchPointByPoint) {
   if (!has_torch()) {

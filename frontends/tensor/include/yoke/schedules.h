@@ -25,13 +25,16 @@ struct Schedule {
   enum class Kind : std::uint8_t { kConstant, kLinear, kCosine, kStep, kExponential, kOneCycle };
   Kind kind = Kind::kConstant;
   double rate = 0;
-  std::int64_t steps = 0;  // of the whole run; not for kConstant, kStep and kExponential
+  std::int64_t steps = 0;  // of the whole run, for the kinds of needs_steps()
   std::int64_t warmup = 0;
   double start = 1;        // kLinear
   double end = 0;          // kLinear and kCosine
   double gamma = 0.1;      // kStep and kExponential
   std::int64_t every = 1;  // kStep
 };
+
+// Whether the rate depends on the number of steps of the whole run: kLinear, kCosine and kOneCycle.
+bool needs_steps(Schedule::Kind kind);
 
 // Parses "cosine", "cosine:warmup=100,end=0.1", "step:every=30,gamma=0.1": the name of a kind (constant, linear,
 // cosine, step, exponential, one-cycle) and the other members by name. Error kInvalidArgument says what is wrong.
