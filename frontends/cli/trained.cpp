@@ -81,9 +81,7 @@ void check_names(const Trained& trained, const std::string& where) {
   for (const NamedArray& array : trained.parameters) {
     names.insert(array.name);
   }
-  std::vector<Parameter> all = nn::parameters(trained.module);
-  const std::vector<Parameter> states = nn::states(trained.module);
-  all.insert(all.end(), states.begin(), states.end());
+  const std::vector<Parameter> all = nn::parameters_and_states(trained.module);
   const auto missing = std::find_if(
       all.begin(), all.end(), [&](const Parameter& parameter) { return !names.contains(parameter.name()); });
   if (missing != all.end() || names.size() != all.size()) {

@@ -23,13 +23,13 @@ void prefix(const Parameter& parameter, const std::string& name) {
 
 void fail_empty() {
   throw Error(ErrorCode::kFailedPrecondition,
-              "cannot apply an empty module; create one with a function such as nn::linear or nn::make");
+              "the module is empty; create one with a function such as nn::linear or nn::make");
 }
 
-std::vector<Parameter> Layer::all() const {
+std::vector<Parameter> Layer::parameters_and_states() const {
   std::vector<Parameter> found = own_;
   for (const Child& child : children_) {
-    for (const Parameter& parameter : child.layer->all()) {
+    for (const Parameter& parameter : child.layer->parameters_and_states()) {
       if (!contains(found, parameter)) {
         found.push_back(parameter);
       }
@@ -39,13 +39,13 @@ std::vector<Parameter> Layer::all() const {
 }
 
 std::vector<Parameter> Layer::parameters() const {
-  std::vector<Parameter> found = all();
+  std::vector<Parameter> found = parameters_and_states();
   std::erase_if(found, [](const Parameter& parameter) { return parameter.is_state(); });
   return found;
 }
 
 std::vector<Parameter> Layer::states() const {
-  std::vector<Parameter> found = all();
+  std::vector<Parameter> found = parameters_and_states();
   std::erase_if(found, [](const Parameter& parameter) { return !parameter.is_state(); });
   return found;
 }
@@ -79,8 +79,8 @@ void Layer::add_child(const std::string& name, std::shared_ptr<Layer> layer) {
     detail::fail("child '" + name + "' is an empty module; create it with a function such as nn::linear");
   }
   check_name(name);
-  const std::vector<Parameter> known = all();
-  for (const Parameter& parameter : layer->all()) {
+  const std::vector<Parameter> known = parameters_and_states();
+  for (const Parameter& parameter : layer->parameters_and_states()) {
     if (!contains(known, parameter)) {
       prefix(parameter, name);
     }
@@ -92,11 +92,8 @@ void add_name(const Layer* layer, const std::string& name) {
   if (layer == nullptr || name.empty()) {
     detail::fail("named: the " + std::string(layer == nullptr ? "module" : "name") + " is empty");
   }
-  for (const Parameter& parameter : layer->parameters()) {
-    prefix(parameter, name);
-  }
-  for (const Parameter& state : layer->states()) {
-    prefix(state, name);
+  for (const Parameter& each : layer->parameters_and_states()) {
+    prefix(each, name);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "common.h"
+#include "error_of.h"
 
 namespace yoke::testing {
 namespace {
@@ -146,6 +147,35 @@ TEST(RunningState, IsSavedRestoredAndCopiedToTheModel) {
     EXPECT_NEAR(trainer.read_values("0.steps")[0], 6, 1e-5);
   });
   EXPECT_NEAR(nn::states(model)[1].float_values()[0], 6, 1e-5);
+  std::filesystem::remove(path);
+}
+
+TEST(RunningState, IsInTheFileOfAModel) {
+  const std::string path = ::testing::TempDir() + "state_of_a_model_test.safetensors";
+  const auto make_model = [] { return nn::sequential(nn::linear(4), nn::batch_norm(), nn::linear(1)); };
+  const nn::Module trained = make_model();
+  const nn::Module restored = make_model();
+  const Tensor x = tensor(some_numbers(kRows * 3, 1), {kRows, 3});
+  const Tensor y = tensor(some_numbers(kRows, 2), {kRows, 1});
+  data_parallel(
+      options_of({}), x, y, [&](const Tensor& a, const Tensor& b) { return mse(trained(a), b); },
+      [](Trainer& trainer) { trainer.run_epoch(); });
+  save_params(path, trained);
+  restore_params(path, restored);
+  EXPECT_EQ(host_values(nn::states(restored)[0].tensor()), host_values(nn::states(trained)[0].tensor()));
+  PredictorOptions options;
+  options.runtime = test_runtime();
+  Predictor of_trained(trained, options);
+  Predictor of_restored(restored, options);
+  EXPECT_EQ(host_values(of_restored.predict(x)), host_values(of_trained.predict(x)));
+
+  const nn::Handle<Means> layer = nn::make<Means>();  // not a Module
+  EXPECT_EQ(nn::parameters_and_states(layer).size(), 2U);
+  EXPECT_EQ(test::error_of([&] { restore_params(path, layer); }).code(), ErrorCode::kInvalidArgument);
+  for (const auto& of_nothing : {std::function([&] { save_params(path, nn::Module()); }),
+                                 std::function([&] { restore_params(path, nn::Module()); })}) {
+    EXPECT_EQ(test::error_of(of_nothing).code(), ErrorCode::kFailedPrecondition);
+  }
   std::filesystem::remove(path);
 }
 

@@ -70,6 +70,8 @@ TEST(ModuleArguments, Names) {
   EXPECT_EQ(nn::parameters(module).at(0).name(), "weight");
   EXPECT_TRUE(nn::states(nn::Module()).empty());
   EXPECT_TRUE(Nothing().states().empty());
+  EXPECT_TRUE(nn::parameters_and_states(nn::Module()).empty());
+  EXPECT_TRUE(Nothing().parameters_and_states().empty());
 }
 
 TEST(ModuleArguments, Convolutions) {

@@ -201,6 +201,8 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   const std::vector<Parameter> without_values = {Parameter("w", {2}, Initializer::zeros())};
   EXPECT_ERROR(kEmpty, save_params("unused.npz", without_values));
   EXPECT_THROW(restore_params("", {}), Error);
+  EXPECT_ERROR(kEmpty, save_params("unused.npz", nn::Module()));
+  EXPECT_ERROR(kEmpty, restore_params("unused.npz", nn::Module()));
 
   Context taken = std::move(context);
   // NOLINTBEGIN(bugprone-use-after-move): that is the test

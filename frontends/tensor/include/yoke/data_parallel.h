@@ -188,9 +188,9 @@ class Trainer {
   const std::vector<std::int64_t>& shard_seeds() const;
   std::span<const Shard> shard_list() const;  // Error kFailedPrecondition: on_device_lost is kRedistribute
 
-  // Saves all parameters with save_arrays, or loads them by name with load_arrays and copies them to every shard.
-  // Errors: those of these functions. If the file does not match the model, Error kInvalidArgument lists the
-  // differences and no parameter changes.
+  // Saves all parameters and running states with save_arrays, or loads them by name with load_arrays and copies them
+  // to every shard. Errors: those of these functions. If the file does not match the model, Error kInvalidArgument
+  // lists the differences and no parameter changes.
   void save_params(const std::filesystem::path& file);
   void restore_params(const std::filesystem::path& file);
   // The same with arrays such as those of load_checkpoint_weights(). `source` names their origin in messages.

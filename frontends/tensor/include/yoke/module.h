@@ -54,6 +54,7 @@ class Layer {
   // Those of the layer itself, then those of its children, in the order of registration. Shared ones are listed once.
   std::vector<Parameter> parameters() const;  // without running states
   std::vector<Parameter> states() const;      // running states
+  std::vector<Parameter> parameters_and_states() const;
 
   struct Child {
     std::string name;
@@ -81,7 +82,6 @@ class Layer {
  private:
   void add_child(const std::string& name, std::shared_ptr<Layer> layer);
   void check_name(const std::string& name) const;
-  std::vector<Parameter> all() const;
 
   std::vector<Parameter> own_;
   std::vector<std::string> own_names_;
@@ -165,6 +165,10 @@ std::vector<Parameter> parameters(const M& module) {
 template <class M>
 std::vector<Parameter> states(const M& module) {
   return module ? module.layer()->states() : std::vector<Parameter>{};
+}
+template <class M>
+std::vector<Parameter> parameters_and_states(const M& module) {
+  return module ? module.layer()->parameters_and_states() : std::vector<Parameter>{};
 }
 
 }  // namespace yoke::nn

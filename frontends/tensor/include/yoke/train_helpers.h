@@ -7,6 +7,7 @@
 
 #include <yoke/data_parallel.h>
 #include <yoke/lower.h>
+#include <yoke/module.h>
 #include <yoke/parameter.h>
 #include <yoke/runtime/context.h>
 
@@ -183,6 +184,27 @@ void restore_params(const std::filesystem::path& file, std::span<const Parameter
 // The same with arrays such as those of load_checkpoint_weights(). `source` names their origin in messages.
 void restore_params(std::span<const NamedArray> arrays, std::span<const Parameter> parameters,
                     const std::string& source);
+// The same with all parameters and running states of a model. Error kFailedPrecondition: the model is empty.
+template <class M>
+requires requires(const M& model) {
+  model.layer();
+}
+void save_params(const std::filesystem::path& file, const M& model) {
+  if (!model) {
+    nn::fail_empty();
+  }
+  save_params(file, nn::parameters_and_states(model));
+}
+template <class M>
+requires requires(const M& model) {
+  model.layer();
+}
+void restore_params(const std::filesystem::path& file, const M& model) {
+  if (!model) {
+    nn::fail_empty();
+  }
+  restore_params(file, nn::parameters_and_states(model));
+}
 
 // ---- debugging ----
 
