@@ -3,7 +3,6 @@
 #include "config_file.h"
 
 #include <toml++/toml.h>
-#include <yoke/output_file.h>
 #include <yoke/runtime/shell_word.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -98,6 +98,13 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
   }
 }
 
+// A TOML file is UTF-8.
+bool can_contain(const toml::table& table) {
+  std::ostringstream text;
+  text << table;
+  return toml::parse(text.str()) == table;
+}
+
 // A whole number if reading it back gives the same text. Other numbers stay texts, because TOML would print all digits.
 void insert(toml::table& table, const std::string& key, const std::string& text) {
   std::int64_t whole = 0;
@@ -180,8 +187,8 @@ ConfiguredArguments with_config(Arguments arguments) {
   return all;
 }
 
-void write_config(const std::filesystem::path& file, Arguments arguments,
-                  const std::vector<std::string>& except, const std::string& folder) {
+std::string config_text(const std::filesystem::path& file, Arguments arguments,
+                        const std::vector<std::string>& except, const std::string& folder) {
   std::map<std::string, std::vector<std::string>> given;  // the values of each option; a flag has none
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string option = name_of(arguments[i]);
@@ -208,10 +215,14 @@ void write_config(const std::filesystem::path& file, Arguments arguments,
       }
       table.insert_or_assign(key, std::move(list));
     }
+    if (!can_contain(table)) {
+      throw UsageError("--" + key + " is not valid UTF-8, so " + file.string() +
+                       " cannot contain it; use a name in UTF-8, or --save with a file");
+    }
   }
-  OutputFile output(file);
-  output.stream() << comment(file, folder) << "\n" << table << "\n";
-  output.commit();
+  std::ostringstream text;
+  text << comment(file, folder) << "\n" << table << "\n";
+  return text.str();
 }
 
 }  // namespace yoke::cli

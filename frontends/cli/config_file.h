@@ -28,9 +28,9 @@ ConfiguredArguments with_config(Arguments arguments);
 // Name of the file with the options of a run, in its folder of checkpoints.
 inline constexpr const char* kConfigFile = "config.toml";
 
-// Writes such a file with the options in `arguments`, without `except`. A comment contains the command that continues
-// the run whose checkpoints are in `folder`.
-void write_config(const std::filesystem::path& file, Arguments arguments,
-                  const std::vector<std::string>& except, const std::string& folder);
+// The text of such a file with the options in `arguments`, without `except`. A comment contains the command that
+// continues the run whose checkpoints are in `folder`. Throws UsageError for a value that is not UTF-8.
+std::string config_text(const std::filesystem::path& file, Arguments arguments,
+                        const std::vector<std::string>& except, const std::string& folder);
 
 }  // namespace yoke::cli

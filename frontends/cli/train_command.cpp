@@ -92,6 +92,11 @@ int train(TrainOptions* options, Arguments words) {
   const Stopwatch whole;
   TrainReport report;
   // Fail before reading the data if saving or a device option cannot work.
+  const std::filesystem::path config = options->checkpoints / kConfigFile;
+  const std::string config_content =
+      options->checkpoints.empty()
+          ? std::string()
+          : config_text(config, words, {"config", "save", "resume", "json"}, options->checkpoints.string());
   if (!options->save.empty()) {
     check_can_save(options->save);
   }
@@ -126,8 +131,9 @@ int train(TrainOptions* options, Arguments words) {
                                       {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
   if (checkpoints.is_on()) {
-    write_config(options->checkpoints / kConfigFile, words, {"config", "save", "resume", "json"},
-                 options->checkpoints.string());
+    OutputFile output(config);
+    output.stream() << config_content;
+    output.commit();
   }
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);

@@ -86,6 +86,30 @@ TEST(YokeTrainConfig, PathThatCannotBeInACommentDoesNotSpoilTheFile) {
   }
 }
 
+TEST(YokeTrainConfig, ValueThatIsNotUtf8IsRefusedWithAFolderOfCheckpoints) {
+  const TemporaryFolder folder;
+  const std::string data = folder / "bad\xff.csv";
+  test::write_file(data, "x,y\n1,2\n3,4\n5,6\n7,8\n");
+  const std::vector<std::string> words = {"train", "--steps", "3", "--data", data, "--save"};
+  const auto refused = run(joined(words, {folder / "c"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              StartsWith("yoke: --data is not valid UTF-8, so " + (folder / "c").string() +
+                         "/config.toml cannot contain it; use a name in UTF-8, or --save with a file\n"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "c"));
+  EXPECT_EQ(run(joined(words, {folder / "a.npz"})).code, 0);
+
+  const std::string umlaut = folder /
+                             "gr\xc3\xb6\xc3\x9f"
+                             "e.csv";
+  std::filesystem::rename(data, umlaut);
+  ASSERT_EQ(run({"train", "--steps", "3", "--data", umlaut, "--save", folder / "c"}).code, 0);
+  EXPECT_EQ(
+      run({"train", "--config", folder / "c/config.toml", "--steps", "5", "--save", folder / "c", "--resume"})
+          .code,
+      0);
+}
+
 TEST(YokeTrainConfig, PipesAreRead) {
   const std::string train = std::string(" | ") + YOKE_TEST_COMMAND + " train --json --config /dev/stdin";
   const auto piped = shell("(printf 'lr = 0.25\n'; sleep 0.1; printf 'steps = 3\n')" + train);
