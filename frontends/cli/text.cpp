@@ -10,7 +10,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -44,9 +43,7 @@ std::string shortest(double value) {
 }
 
 std::string significant(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.5g", value);
-  return text.data();
+  return number_text(value, std::chars_format::general, 5);
 }
 
 std::string grouped(std::uint64_t value) {

@@ -18,11 +18,12 @@ double seconds_of(const FallbackCount& row) {
 
 }  // namespace
 
-std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report) {
+std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report,
+                       bool is_regression) {
   return "epoch " + std::to_string(epoch) + "/" + std::to_string(epochs) + ": loss " +
          fixed(report.train_loss, 4) + ", test loss " + fixed(report.test_loss, 4) + ", " +
-         (std::isnan(report.rmse) ? "test accuracy " + fixed(100 * report.test_accuracy, 2) + " %, "
-                                  : "test rmse " + significant(report.rmse) + ", ") +
+         (is_regression ? "test rmse " + significant(report.rmse) + ", "
+                        : "test accuracy " + fixed(100 * report.test_accuracy, 2) + " %, ") +
          grouped(static_cast<std::uint64_t>(report.examples_per_second)) + " examples/s";
 }
 

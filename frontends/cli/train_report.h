@@ -74,7 +74,8 @@ struct TrainReport {
 };
 
 // "epoch 1/5: loss 0.2931, test loss 0.1602, test accuracy 95.21 %, 51,234 examples/s"
-std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report);
+std::string epoch_text(std::int64_t epoch, std::int64_t epochs, const EpochReport& report,
+                       bool is_regression);
 std::string row_weights_text(const TrainReport& report);  // ", row weights 3,3,1"; empty if they are equal
 std::string time_text(const TrainReport& report);         // how the time was spent
 std::string precision_text(const TrainOptions& options);  // " in bf16"; empty for f32

@@ -254,7 +254,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   }
   evaluate(trainer, evaluation, progress, report);
   report_->epochs.push_back(report);
-  progress.line(epoch_text(epoch, options_.epochs, report));
+  progress.line(epoch_text(epoch, options_.epochs, report, data_.is_regression));
   adapt_rate(trainer, progress, report.test_loss);
   if (is_whole || is_at_end(trainer)) {  // not where a signal stopped it: the run may go on later
     stop_early(trainer, progress, report.test_loss);

@@ -44,6 +44,18 @@ TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
   EXPECT_EQ(json_value(json, "validation_loss"), json_value(json, "test_loss"));
 }
 
+TEST(YokeTrainTable, LossThatIsNanIsStillThatOfARegression) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", regression_table(",", true));
+  const std::vector<std::string> words = {"train",    "--data", folder / "t.csv", "--lr",      "1e30",
+                                          "--epochs", "2",      "--save",         folder / "c"};
+  const auto outcome = run(words);
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("test loss nan, test rmse nan, "), Not(HasSubstr("accuracy"))));
+  EXPECT_THAT(
+      run({"predict", "--from", folder / "c", "--data", folder / "t.csv", "--out", folder / "p.csv"}).out,
+      HasSubstr(", rmse nan\n"));
+}
+
 TEST(YokeTrainTable, SplitFileChoosesTheTestRows) {
   const TemporaryFolder folder;
   test::write_file(folder / "t.txt", regression_table(" ", false));
