@@ -152,9 +152,10 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   EXPECT_THAT(run({"train", "--data", folder / "names.txt"}).err,
               HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
   test::write_file(folder / "prose.txt", "First Citizen:\nBefore we proceed any further, hear me speak.\n");
-  EXPECT_THAT(run({"train", "--data", folder / "prose.txt"}).err,
-              AllOf(HasSubstr("prose.txt, line 1"),
-                    HasSubstr("; to train on the characters of a text, add --model")));
+  EXPECT_THAT(
+      run({"train", "--data", folder / "prose.txt"}).err,
+      AllOf(HasSubstr("prose.txt, line 2: it has 8 fields, the first line has 2; correct one of them"),
+            HasSubstr("; to train on the characters of a text, add --model")));
   for (const std::string of_a_table : {"--label=0", "--task=classification", "--drop=0"}) {
     EXPECT_THAT(run({"train", "--data", folder / "prose.txt", of_a_table}).err,
                 AllOf(HasSubstr("prose.txt"), Not(HasSubstr("characters of a text"))));

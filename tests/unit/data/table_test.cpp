@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <yoke/datasets.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 
 #include "test_files.h"
@@ -162,6 +164,15 @@ TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(csv_error("x,y\n"), is_error(kInvalid, "has no rows"));
   EXPECT_EQ(csv("1,y\n").row_count(), 1U) << "a row, because it has a number";
   EXPECT_THAT(error_of([&] { read_csv(folder_ / "none.csv"); }), is_error(ErrorCode::kNotFound, "none.csv"));
+}
+
+TEST_F(TableTest, FirstTwoLinesHaveTheSameNumberOfFields) {
+  for (const char* first : {"a,b,y", "1,2,3", "a"}) {
+    const std::string count = std::to_string(1 + std::count(first, first + std::strlen(first), ','));
+    EXPECT_THAT(csv_error(std::string(first) + "\n1,2,3,4\n5,6,7,8\n"),
+                is_error(ErrorCode::kDataLoss, "t.csv, line 2: it has 4 fields, the first line has " + count +
+                                                   "; correct one of them"));
+  }
 }
 
 TEST_F(TableTest, LabelsAreNumbersOrTexts) {

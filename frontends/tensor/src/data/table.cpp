@@ -195,10 +195,8 @@ bool has_header(const Records& records) {
   if (records.all.size() < 2) {
     return !records.all.empty() && std::none_of(records.all[0].begin(), records.all[0].end(), is_number);
   }
-  const Record& first = records.all[0];
-  const Record& second = records.all[1];
   const auto is_no_name = [&](const auto& a, const auto& b) { return is_number(a) || !is_number(b); };
-  return first.size() == second.size() && !std::equal(first.begin(), first.end(), second.begin(), is_no_name);
+  return !std::equal(records.all[0].begin(), records.all[0].end(), records.all[1].begin(), is_no_name);
 }
 
 // Refuses a first line such as "150,4,setosa,versicolor,virginica", which tables of scikit-learn have.
@@ -222,6 +220,13 @@ void check_first_line(const Records& records) {
 
 void take_header(Records& records, Table& table) {
   check_first_line(records);
+  for (std::size_t r = 1; r < records.all.size(); ++r) {
+    if (records.all[r].size() != records.all[0].size()) {
+      records.fail(records.lines[r], "it has " + detail::counted(records.all[r].size(), "field") +
+                                         ", the first line has " + std::to_string(records.all[0].size()) +
+                                         "; correct one of them");
+    }
+  }
   if (has_header(records)) {
     table.names = std::move(records.all[0]);
     records.all.erase(records.all.begin());
@@ -340,11 +345,6 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
   bool has_texts = false;
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const Record& record = records.all[r];
-    if (record.size() != table.names.size()) {
-      records.fail(records.lines[r], "it has " + detail::counted(record.size(), "field") +
-                                         ", the first line has " + std::to_string(table.names.size()) +
-                                         "; correct the line");
-    }
     for (std::size_t c = 0; c < record.size(); ++c) {
       const std::optional<double> value = is_read[c] ? number_in(record[c]) : 0.0;
       if (!value && c != table.label) {
