@@ -165,7 +165,9 @@ TrainData table_file(TrainOptions& options) {
               options.data.string() + ": " + grouped(split.train.size()) + " training and " +
               counted(split.test.size(), "test row") + " of " + counted(made.features.size(), "feature") +
               "; " + (is_regression ? "regression" : "classification") + " of '" + table.names[table.label] +
-              "'" + (is_regression ? "" : ", " + detail::counted(made.class_count, "class", "classes")),
+              "'" + (is_regression ? "" : ", " + detail::counted(made.class_count, "class", "classes")) +
+              (table.header_has_numbers ? "; the first line is a header, because it has text above a number"
+                                        : ""),
           .train_inputs = made.train_inputs,
           .train_labels = made.train_targets,
           .test_inputs = made.test_inputs,

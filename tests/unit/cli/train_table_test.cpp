@@ -44,6 +44,17 @@ TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
   EXPECT_EQ(json_value(json, "validation_loss"), json_value(json, "test_loss"));
 }
 
+TEST(YokeTrainTable, RowThatBecomesAHeaderIsNamed) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.csv", "NA,0.5,7,3\n" + regression_table(",", false));
+  const std::string text = "; the first line is a header, because it has text above a number\n";
+  EXPECT_THAT(run({"train", "--data", folder / "t.csv", "--steps", "1"}).out,
+              HasSubstr("regression of '3'" + text));
+  test::write_file(folder / "t.csv", regression_table(",", true));
+  EXPECT_THAT(run({"train", "--data", folder / "t.csv", "--steps", "1"}).out,
+              AllOf(HasSubstr("regression of 'y'\n"), Not(HasSubstr(text))));
+}
+
 TEST(YokeTrainTable, LossThatIsNanIsStillThatOfARegression) {
   const TemporaryFolder folder;
   test::write_file(folder / "t.csv", regression_table(",", true));

@@ -175,6 +175,16 @@ TEST_F(TableTest, FirstTwoLinesHaveTheSameNumberOfFields) {
   }
 }
 
+TEST_F(TableTest, HeaderWithNumbersIsMarked) {
+  EXPECT_FALSE(csv("1,2,3\n4,5,6\n").header_has_numbers);
+  EXPECT_FALSE(csv(",b,NA\n4,5,6\n").header_has_numbers);
+  for (const char* first : {"1,NA,3", "1,,3", "nan,2,3"}) {
+    const Table table = csv(std::string(first) + "\n4,5,6\n");
+    EXPECT_TRUE(table.header_has_numbers) << first;
+    EXPECT_EQ(table.row_count(), 1U);
+  }
+}
+
 TEST_F(TableTest, LabelsAreNumbersOrTexts) {
   const std::string mixed = "x,y\n1,2\n3,NA\n";
   EXPECT_THAT(csv_error(mixed), is_error(kInvalid,

@@ -42,7 +42,8 @@ struct Table {
   std::vector<double> values;        // row-major
   // The distinct texts of the label column, sorted, if it has texts: its values are their numbers. Else empty.
   std::vector<std::string> label_names;
-  std::size_t label = 0;  // the column of the label
+  std::size_t label = 0;            // the column of the label
+  bool header_has_numbers = false;  // so it may be a row with a missing value instead
 
   std::size_t row_count() const { return lines.size(); }
 };

@@ -228,6 +228,7 @@ void take_header(Records& records, Table& table) {
     }
   }
   if (has_header(records)) {
+    table.header_has_numbers = std::any_of(records.all[0].begin(), records.all[0].end(), number_in);
     table.names = std::move(records.all[0]);
     records.all.erase(records.all.begin());
     records.lines.erase(records.lines.begin());
