@@ -212,7 +212,7 @@ Refusal enter_attached(const Host& host, yoke_plugin_entry_fn entry, const Plugi
     return refusal;
   }
   plugin.plugin = {entered, DestroyPlugin{prefix.raw.destroy}};
-  auto refusal = check_prefix(memory, args, plugin.name, prefix);
+  auto refusal = check_prefix(memory, args, plugin.name, !plugin.path.empty(), prefix);
   if (!refusal) {
     begin(kStageTables);
     refusal = fill_tables(memory, plugin, prefix.raw);

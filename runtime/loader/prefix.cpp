@@ -71,7 +71,8 @@ Refusal check_version(const yoke_plugin& prefix, const yoke_entry_args& served) 
                 : "install a newer build of the plugin"};
 }
 
-Refusal check_name(const MemoryReader& memory, const yoke_plugin& prefix, const std::string& requested) {
+Refusal check_name(const MemoryReader& memory, const yoke_plugin& prefix, const std::string& requested,
+                   bool has_file) {
   const std::string fix = "set name in the prefix to " + std::string(kNameForm);
   if (prefix.name == nullptr) {
     return {"its name is NULL", fix};
@@ -90,7 +91,8 @@ Refusal check_name(const MemoryReader& memory, const yoke_plugin& prefix, const 
     return {"its name '" + printable(*name) + "' is invalid", fix};
   }
   if (*name != requested) {
-    return {"its name is '" + *name + "', not '" + requested + "'", "rename the file to " + file_name(*name)};
+    return {"its name is '" + *name + "', not '" + requested + "'",
+            has_file ? "rename the file to " + file_name(*name) : "register it as '" + *name + "'"};
   }
   return {};
 }
@@ -149,7 +151,7 @@ Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_
 }
 
 Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& requested,
-                     Prefix& prefix) {
+                     bool has_file, Prefix& prefix) {
   if (auto refusal = check_version(prefix.raw, served)) {
     return refusal;
   }
@@ -163,7 +165,7 @@ Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, 
                 std::to_string(YOKE_PLUGIN_KIND_BACKEND) + " (backends)",
             "update yoke, or install a backend"};
   }
-  if (auto refusal = check_name(memory, prefix.raw, requested)) {
+  if (auto refusal = check_name(memory, prefix.raw, requested, has_file)) {
     return refusal;
   }
   if (auto refusal = read_text(memory, prefix.raw.plugin_version, "plugin_version", prefix.version)) {

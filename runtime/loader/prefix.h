@@ -23,8 +23,8 @@ struct Prefix {
 Refusal read_prefix(const MemoryReader& memory, const yoke_plugin* plugin, yoke_plugin& out);
 
 // Checks version, sanitizer, kind and name (`requested`) and reads
-// the texts. Precondition: read_prefix succeeded.
+// the texts. A registered plugin has no file. Precondition: read_prefix succeeded.
 Refusal check_prefix(const MemoryReader& memory, const yoke_entry_args& served, const std::string& requested,
-                     Prefix& prefix);
+                     bool has_file, Prefix& prefix);
 
 }  // namespace yoke::loader

@@ -130,6 +130,7 @@ void try_plugin(const File& file, const Admission& admission, const char* name,
   const auto host = std::make_shared<const Host>(Host{options, logger});
   EnteredPlugin plugin;
   plugin.name = name;
+  plugin.path = file.path;
   state = yoke::probe::process_state();
   const auto on_stage = [](const char* stage) { report(std::string(kProbeStage) + "\t" + stage); };
   const Refusal refusal =

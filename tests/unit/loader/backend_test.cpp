@@ -201,6 +201,22 @@ TEST_F(BackendTest, RegisteredPluginComesAfterPluginDirsAndBeforeTheEnvironment)
   EXPECT_EQ(report_of(runtime, "good").path, "");
 }
 
+TEST_F(BackendTest, PluginOfAnotherNameSaysWhatToRename) {
+  void* const library = ::dlopen(place("good").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(library, nullptr);
+  Runtime runtime(options({}));
+  runtime.register_backend(
+      "linked", reinterpret_cast<yoke_plugin_entry_fn>(::dlsym(library, YOKE_PLUGIN_ENTRY_SYMBOL)));
+  EXPECT_THAT(error_of([&] { runtime.backend("linked"); }).what(),
+              HasSubstr("its name is 'good', not 'linked'; register it as 'good'"));
+
+  std::filesystem::rename(file("good"), file("renamed"));
+  for (const auto& given : {options(), with_probe()}) {
+    EXPECT_THAT(error_of([&] { Runtime(given).backend("renamed"); }).what(),
+                HasSubstr("its name is 'good', not 'renamed'; rename the file to libyoke_backend_good.so"));
+  }
+}
+
 TEST_F(BackendTest, RegisteringRefusesUsedOrInvalidNamesAndNullEntries) {
   Runtime runtime(options({}));
   runtime.register_backend("mine", &failing_entry);
