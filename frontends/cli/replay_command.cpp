@@ -196,6 +196,9 @@ int replay_file(const std::string& path, const replay::Options& options, bool as
   } else {
     print_report(report, options.backend);
   }
+  if (report.replayed == 0) {
+    throw Error(ErrorCode::kFailedPrecondition, path + ": no call was replayed, so nothing was compared");
+  }
   return report.differences == 0 ? kDone : kFailed;
 }
 
@@ -248,7 +251,7 @@ int replay_command(Arguments arguments) {
       "has data, the contents. To record a trace: yoke --layers trace [--data] COMMAND. It is written to "
       "YOKE_TRACE_FILE, by default\n"
       "yoke-trace-PID.yoketrace. One of --backend, --print and --chrome is required. Exit code 1: "
-      "something differs, or an error.");
+      "something differs, no call was run, or an error.");
   line.positional("FILE", &path, "the trace");
   line.text("backend", &options.backend, "the backend to run it on", "NAME");
   double tolerance = -1;

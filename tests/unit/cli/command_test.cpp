@@ -153,6 +153,26 @@ TEST(YokeCommand, TraceThatIsIncompleteIsAnError) {
   EXPECT_THAT(maybe.err, HasSubstr("yoke: YOKE_TRACE_DATA is 'maybe'; it takes 1 or 0\n"));
 }
 
+TEST(YokeCommand, ReplayOfNoCallsIsAnError) {
+  const test::TemporaryFolder folder;
+  const std::string file = folder / "a.yoketrace";
+  ::setenv("YOKE_TRACE_FILE", file.c_str(), 1);
+  ASSERT_EQ(run({"--layers", "trace", "devices", "--backend", "cc"}).code, 0);
+  ::unsetenv("YOKE_TRACE_FILE");
+  const std::vector<std::string> replay = {"replay", file, "--backend", "cc"};
+  EXPECT_EQ(run(replay).code, 0);
+  std::uint64_t size = std::filesystem::file_size(file);
+  test::Outcome outcome;
+  do {  // until the first call is cut
+    std::filesystem::resize_file(file, size /= 2);
+    outcome = run(replay);
+  } while (outcome.out.find("replayed 0 of 0 calls") == std::string::npos && size > 64);
+  EXPECT_THAT(outcome.out,
+              HasSubstr("the trace is incomplete: the file ends at byte " + std::to_string(size)));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err, "yoke: " + file + ": no call was replayed, so nothing was compared\n");
+}
+
 TEST(YokeCheckPlugin, PluginOptionsWorkBeforeAndAfterTheSubcommand) {
   const std::string null = test::plugin_folder() + "/libyoke_backend_null.so";
   const std::vector<std::string> check = {"check-plugin", null, "--filter", "copy.round-trip", "--json"};
