@@ -75,6 +75,20 @@ std::string data_text(const Preparation& data) {
 
 }  // namespace
 
+Checkpoint load_best_or_latest(const std::filesystem::path& from) {
+  std::error_code ignored;
+  if (std::filesystem::exists(from / kBestFolder, ignored)) {
+    try {
+      return load_checkpoint_weights(from / kBestFolder);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kNotFound) {
+        throw;
+      }
+    }
+  }
+  return load_checkpoint_weights(from);
+}
+
 TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
   if (!options.resume) {  // before the folder is made
     read_load();
@@ -93,7 +107,7 @@ void TrainCheckpoints::read_load() {
   }
   std::error_code ignored;
   loaded_ = std::filesystem::is_directory(options_.load, ignored)
-                ? load_checkpoint_weights(options_.load).state.parameters
+                ? load_best_or_latest(options_.load).state.parameters
                 : load_arrays(options_.load);
   for (const NamedArray& array : loaded_) {
     loaded_names_.push_back(array.name);

@@ -20,6 +20,9 @@ inline constexpr const char* kDataNote = "data";
 // In the folder of checkpoints, with --early-stopping: the checkpoint with the lowest validation loss.
 inline constexpr const char* kBestFolder = "best";
 
+// Reads the parameters of a checkpoint, or of a folder's best if the run has saved one, otherwise of its latest.
+Checkpoint load_best_or_latest(const std::filesystem::path& from);
+
 class TrainCheckpoints {
  public:
   // Reads the file of --load, so that a wrong one is an Error before the data is read. Opens the folder of --save, if

@@ -145,8 +145,8 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
       "FILE");
   line.text(
       "load", &typed.load,
-      "start with the parameters in this .npz or .safetensors file, or folder of checkpoints; not used if "
-      "--resume finds a checkpoint",
+      "start with the parameters in this .npz or .safetensors file, or folder of checkpoints: its best if it "
+      "has one, otherwise its latest; not used if --resume finds a checkpoint",
       "FILE_OR_DIR");
   line.text("config", &typed.config,
             "TOML file with options: key = value; those of the command line override them", "FILE");

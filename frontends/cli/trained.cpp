@@ -17,7 +17,9 @@ namespace yoke::cli {
 
 void describe_trained(CommandLine& line, TrainedOptions& options) {
   line.text("from", &options.from,
-            "folder of checkpoints that yoke train --save has written, or one checkpoint", "DIR");
+            "folder of checkpoints that yoke train --save has written: its best if it has one, otherwise its "
+            "latest; or one checkpoint",
+            "DIR");
   line.text("backend", &options.backend, "backend to compute on, default cc", "NAME");
   line.texts("option", &options.device_options,
              "option of the device, may be repeated; yoke backends --help-options BACKEND lists them",
@@ -27,21 +29,6 @@ void describe_trained(CommandLine& line, TrainedOptions& options) {
 }
 
 namespace {
-
-// The best checkpoint if the run has saved one, otherwise the latest.
-Checkpoint checkpoint_of(const std::filesystem::path& from) {
-  std::error_code ignored;
-  if (std::filesystem::exists(from / kBestFolder, ignored)) {
-    try {
-      return load_checkpoint_weights(from / kBestFolder);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kNotFound) {
-        throw;
-      }
-    }
-  }
-  return load_checkpoint_weights(from);
-}
 
 std::string note_of(const Checkpoint& checkpoint, const std::string& name, const std::string& where) {
   const auto found = checkpoint.notes.find(name);
@@ -99,7 +86,7 @@ Trained load_trained(const TrainedOptions& options) {
     throw UsageError("--from is missing; give a folder of checkpoints that yoke train --save has written");
   }
   Trained trained;
-  Checkpoint checkpoint = checkpoint_of(options.from);
+  Checkpoint checkpoint = load_best_or_latest(options.from);
   trained.checkpoint = checkpoint.folder;
   const std::string where = trained.checkpoint.string();
   trained.step = checkpoint.state.step;

@@ -94,11 +94,15 @@ TEST_F(YokeTrainEarly, EndsAfterEpochsWithoutALowerLossAndSavesTheBest) {
 
   ASSERT_EQ(run(words({"--early-stopping", "3", "--save", folder_ / "best.npz"})).code, 0);
   ASSERT_EQ(run(words({"--epochs", "60", "--steps", "1"})).code, 2);
-  const auto only_best = run({"train", "--data", folder_ / "t.csv", "--splits", folder_ / "s.txt",
-                              "--test-share", "0.3333", "--model", "mlp:64", "--load", folder_ / "best.npz",
-                              "--steps", "1", "--lr", "1e-30", "--batch", "20", "--json"});
-  ASSERT_EQ(only_best.code, 0) << only_best.err;
-  EXPECT_NEAR(Json::parse(only_best.out)["validation_loss"].get<double>(), best, 1e-5);
+  const auto loss_of_loaded = [&](const char* load) {
+    const Json loaded = json_of({"train", "--data", folder_ / "t.csv", "--splits", folder_ / "s.txt",
+                                 "--test-share", "0.3333", "--model", "mlp:64", "--load", folder_ / load,
+                                 "--steps", "1", "--lr", "1e-30", "--batch", "20"});
+    return loaded["validation_loss"].get<double>();
+  };
+  EXPECT_NEAR(loss_of_loaded("best.npz"), best, 1e-5);
+  EXPECT_NEAR(loss_of_loaded("run"), best, 1e-5);
+  EXPECT_NEAR(loss_of_loaded("run/latest"), early["validation_loss"].get<double>(), 1e-5);
 }
 
 TEST_F(YokeTrainEarly, ResumedRunEndsAtTheSameStepWithTheSameBest) {
