@@ -313,6 +313,9 @@ TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err,
               HasSubstr("the text has 600 characters, but --model gpt:context=600 needs at least 6,010"));
+  EXPECT_THAT(run({"train", "--data", folder / "words.txt", "--model", "char-bigram"}).err,
+              HasSubstr("needs at least 650: the last tenth is for testing; use a longer text, or a smaller "
+                        "context, as with --model char-bigram:context=2\n"));
 }
 
 TEST(YokeTrain, LinesAreDividedInAnOrderOfTheSeed) {
