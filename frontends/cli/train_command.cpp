@@ -71,7 +71,10 @@ void print_results(const TrainOptions& options, const TrainData& data, const Run
     throw *timeline_error;
   }
   if (!report.save_error.empty()) {
-    throw Error(ErrorCode::kResourceExhausted, report.save_error);
+    throw Error(ErrorCode::kResourceExhausted,
+                report.save_error == report.save_warning
+                    ? "the last attempt to save failed; the warning above says why"
+                    : report.save_error);
   }
 }
 

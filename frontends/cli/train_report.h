@@ -59,6 +59,7 @@ struct TrainReport {
   std::vector<std::string> plugins;  // "cc 0.1.0"
   bool saved = false;
   std::string save_error;                // why saving failed
+  std::string save_warning;              // the first such text, which was printed during the run
   std::vector<FallbackCount> fallbacks;  // programs that ran on another backend
   double data_seconds = 0;
   double compile_seconds = 0;

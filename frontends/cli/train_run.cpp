@@ -206,8 +206,9 @@ bool TrainRun::after_step(Trainer& trainer, Progress& progress, std::int64_t ste
   add_to_curve(trainer, progress);
   if (checkpoints_->is_due(trainer)) {
     save_checkpoint(trainer);
-    if (!report_->save_error.empty() && !std::exchange(save_warned_, true)) {
-      progress.warn(report_->save_error);
+    if (!report_->save_error.empty() && report_->save_warning.empty() && !is_at_end(trainer)) {
+      report_->save_warning = report_->save_error;
+      progress.warn(report_->save_warning + "; the run goes on");
     }
     curve_time_ = std::chrono::steady_clock::now();
   }

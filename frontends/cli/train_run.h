@@ -68,7 +68,6 @@ class TrainRun {
   double loss_sum_ = 0;
   std::int64_t loss_steps_ = 0;   // in loss_sum_
   std::int64_t epoch_steps_ = 0;  // done in this epoch
-  bool save_warned_ = false;
   // The last point of the curve in this epoch.
   std::int64_t curve_steps_ = 0;
   double curve_sum_ = 0;

@@ -156,6 +156,22 @@ TEST(YokeTrainStop, StopOnNanNamesTheLatestCheckpointOfAFolder) {
                                     " is of step 1; its parameters may already diverge\n"));
 }
 
+TEST(YokeTrainStop, ReasonWhyCheckpointsAreNotSavedIsPrintedOnce) {
+  const test::TemporaryFolder folder;
+  constexpr std::uint64_t kMostBytes = 8192;  // fewer than the parameters have
+  for (const char* epochs : {"1", "3"}) {
+    const auto outcome = test::Command({"train", "--model", "mlp:1000", "--batch", "500", "--epochs", epochs,
+                                        "--save", folder / epochs},
+                                       kMostBytes)
+                             .wait();
+    EXPECT_EQ(outcome.code, 1);
+    const std::size_t reason = outcome.err.find("weights.safetensors: File too large; ");
+    ASSERT_NE(reason, std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("File too large", reason + 50), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("yoke: warning: ") != std::string::npos, *epochs == '3');
+  }
+}
+
 TEST(YokeTrainStop, StopOnNanReportsASaveThatFails) {
   const test::TemporaryFolder folder;
   constexpr std::uint64_t kMostBytes = 8192;  // fewer than the parameters have
@@ -166,10 +182,14 @@ TEST(YokeTrainStop, StopOnNanReportsASaveThatFails) {
                   folder / "c/.new/weights.safetensors")}) {
     const auto outcome = test::Command(test::joined(words, save), kMostBytes).wait();
     EXPECT_EQ(outcome.code, 1);
-    EXPECT_THAT(outcome.err,
-                HasSubstr("the loss became infinite or nan at step 2 (epoch 1); stopped; try a smaller --lr\n"
-                          "yoke: cannot save to " +
-                          file.string() + ": File too large; "));
+    const std::string why = "cannot save to " + file.string() + ": File too large; ";
+    const bool is_warned = save.size() > 2;  // by the checkpoint of step 1
+    EXPECT_THAT(
+        outcome.err,
+        HasSubstr("the loss became infinite or nan at step 2 (epoch 1); stopped; try a smaller --lr\n"
+                  "yoke: " +
+                  (is_warned ? "the last attempt to save failed; the warning above says why\n" : why)));
+    EXPECT_THAT(outcome.err, HasSubstr(is_warned ? "yoke: warning: " + why : why));
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("time: "), Not(HasSubstr("saved"))));
     EXPECT_FALSE(std::filesystem::exists(file));
   }
