@@ -252,6 +252,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
     progress.line("stopped after step " + std::to_string(trainer.step_count()) + ", in epoch " +
                   std::to_string(epoch) + " of " + std::to_string(options_.epochs));
     save(trainer, progress);
+    progress.line("evaluating; a second signal ends the run at once");
   }
   evaluate(trainer, evaluation, progress, report);
   report_->epochs.push_back(report);

@@ -49,6 +49,7 @@ TEST(YokeTrainStop, SignalStopsAfterAStepAndSaves) {
     const auto outcome = command.wait();
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_THAT(outcome.out, AllOf(HasSubstr("stopped after step "), HasSubstr("saved the parameters to ")));
+    EXPECT_THAT(outcome.out, HasSubstr("a.npz\nevaluating; a second signal ends the run at once\nepoch "));
     EXPECT_EQ(load_npz(folder / "a.npz").size(), 6U);
   }
 }
