@@ -15,6 +15,9 @@ double error_units(program::Op op, program::Type type);
 inline constexpr double kSumUnits = 1.0;
 inline constexpr double kProductUnits = 2.0;
 
+// 2^exponent, which is at most 1023; 0 below the smallest subnormal number.
+double power_of_two(int exponent);
+
 // Bits of the mantissa, including the leading one.
 int digits(program::Type type);
 // The largest finite number.
