@@ -76,46 +76,45 @@ Truth opposite(Truth value) {
 }
 
 // NaN if an argument is; an operation for which this is not so checks its arguments before.
-bool any_is_nan(const Bound* a, int arity) {
-  return std::any_of(a, a + arity, [](const Bound& x) { return x.is_nan(); });
+bool any_is_nan(const Bound* const* a, int arity) {
+  return std::any_of(a, a + arity, [](const Bound* x) { return x->is_nan(); });
 }
 
 // NOLINTNEXTLINE(readability-function-size): one line per operation
-Bound bound_of_floats(Op op, Type type, const Bound* a) {
-  const bool propagates = program::op_info(op).result == program::Result::kSame && op != Op::kPow;
-  if (propagates && any_is_nan(a, program::op_info(op).arity)) {
+Bound bound_of_floats(Op op, const program::OpInfo& info, Type type, const Bound* const* a) {
+  if (info.result == program::Result::kSame && op != Op::kPow && any_is_nan(a, info.arity)) {
     return point(std::numeric_limits<double>::quiet_NaN());
   }
   switch (op) {
     case Op::kAdd:
-      return added(type, a[0], a[1]);
+      return added(type, *a[0], *a[1]);
     case Op::kSub:
-      return added(type, a[0], negated(a[1]));
+      return added(type, *a[0], negated(*a[1]));
     case Op::kMul:
-      return multiplied(type, a[0], a[1]);
+      return multiplied(type, *a[0], *a[1]);
     case Op::kDiv:
-      return divided(type, a[0], a[1]);
+      return divided(type, *a[0], *a[1]);
     case Op::kMod:
-      return remainder(type, a);
+      return remainder(type, *a[0], *a[1]);
     case Op::kMin:
     case Op::kMax:
-      return extreme(op, type, a);
+      return extreme(op, type, *a[0], *a[1]);
     case Op::kPow:
-      return power(type, a[0], a[1]);
+      return power(type, *a[0], *a[1]);
     case Op::kFma:
-      return fused(type, a);
+      return fused(type, *a[0], *a[1], *a[2]);
     case Op::kLess:
-      return truth(less(a[0], a[1]));
+      return truth(less(*a[0], *a[1]));
     case Op::kLessEqual:
-      return truth(less_equal(a[0], a[1]));
+      return truth(less_equal(*a[0], *a[1]));
     case Op::kGreater:
-      return truth(less(a[1], a[0]));
+      return truth(less(*a[1], *a[0]));
     case Op::kGreaterEqual:
-      return truth(less_equal(a[1], a[0]));
+      return truth(less_equal(*a[1], *a[0]));
     case Op::kEqual:
-      return truth(equal(a[0], a[1]));
+      return truth(equal(*a[0], *a[1]));
     case Op::kNotEqual:
-      return truth(opposite(equal(a[0], a[1])));
+      return truth(opposite(equal(*a[0], *a[1])));
     case Op::kSign:
     case Op::kFloor:
     case Op::kCeil:
@@ -124,7 +123,7 @@ Bound bound_of_floats(Op op, Type type, const Bound* a) {
     case Op::kExpm1:
     case Op::kTanh:
     case Op::kErf:
-      return rising(op, type, a[0]);
+      return rising(op, type, *a[0]);
     case Op::kNeg:
     case Op::kAbs:
     case Op::kExp:
@@ -139,7 +138,7 @@ Bound bound_of_floats(Op op, Type type, const Bound* a) {
     case Op::kCos:
     case Op::kSigmoid:
     case Op::kErfc:
-      return float_of_one(op, type, a[0]);
+      return float_of_one(op, type, *a[0]);
     case Op::kConst:
     case Op::kRead:
     case Op::kIndex:
@@ -161,14 +160,14 @@ Bound bound_of_floats(Op op, Type type, const Bound* a) {
   return anything(type);
 }
 
-Bound logic(Op op, const Bound* a) {
+Bound logic(Op op, const Bound* const* a) {
   const bool decides = op == Op::kOr;
   for (int i = 0; i < 2; ++i) {
-    if (!a[i].unknown && (a[i].integer != 0) == decides) {
+    if (!a[i]->unknown && (a[i]->integer != 0) == decides) {
       return truth(decides);
     }
   }
-  return a[0].unknown || a[1].unknown ? anything(Type::kBool) : truth(!decides);
+  return a[0]->unknown || a[1]->unknown ? anything(Type::kBool) : truth(!decides);
 }
 
 }  // namespace
@@ -228,39 +227,52 @@ Bound hull(const Bound& a, const Bound& b) {
   return result;
 }
 
-Bound apply_bound(Op op, Type type, const Bound* given) {
-  Bound a[3];
-  const int arity = program::op_info(op).arity;
+Bound apply_bound(Op op, Type type, const Bound* const* a) {
+  const program::OpInfo& info = program::op_info(op);
   const bool keeps_products = op == Op::kAdd || op == Op::kSub || op == Op::kNeg;
   bool unknown = false;
-  for (int i = 0; i < arity; ++i) {
-    a[i] = keeps_products ? given[i] : settled(given[i]);
-    unknown = unknown || a[i].unknown;
+  bool rounds = false;
+  for (int i = 0; i < info.arity; ++i) {
+    unknown = unknown || a[i]->unknown;
+    rounds = rounds || (a[i]->product && !keeps_products);
+  }
+  if (rounds) {
+    Bound rounded[3];
+    const Bound* pointers[] = {&rounded[0], &rounded[1], &rounded[2]};
+    for (int i = 0; i < info.arity; ++i) {
+      rounded[i] = settled(*a[i]);
+    }
+    return apply_bound(op, type, pointers);
   }
   if (op == Op::kSelect) {
-    if (!a[0].unknown) {
-      return a[0].integer != 0 ? a[1] : a[2];
+    if (!a[0]->unknown) {
+      return a[0]->integer != 0 ? *a[1] : *a[2];
     }
     if (program::is_float(type)) {
-      return hull(a[1], a[2]);
+      return hull(*a[1], *a[2]);
     }
-    return !a[1].unknown && !a[2].unknown && a[1].integer == a[2].integer ? a[1] : anything(type);
+    return !a[1]->unknown && !a[2]->unknown && a[1]->integer == a[2]->integer ? *a[1] : anything(type);
   }
   if (op == Op::kAnd || op == Op::kOr) {
     return logic(op, a);
   }
   if (program::is_float(type)) {
-    return bound_of_floats(op, type, a);
+    return bound_of_floats(op, info, type, a);
   }
   if (unknown) {
-    return anything(program::op_info(op).result == program::Result::kBool ? Type::kBool : type);
+    return anything(info.result == program::Result::kBool ? Type::kBool : type);
   }
-  const Scalar arguments[] = {{0, a[0].integer}, {0, a[1].integer}, {0, a[2].integer}};
+  Scalar arguments[3];
+  for (int i = 0; i < info.arity; ++i) {
+    arguments[i].integer = a[i]->integer;
+  }
   return bound_of(Type::kI64, program::apply(op, type, arguments));
 }
 
-Bound convert_bound(Type from, Type to, const Bound& given) {
-  const Bound value = settled(given);
+Bound convert_bound(Type from, Type to, const Bound& value) {
+  if (value.product) {
+    return convert_bound(from, to, settled(value));
+  }
   if (from == to) {
     return value;
   }

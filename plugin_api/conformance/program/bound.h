@@ -5,6 +5,8 @@
 
 #include <yoke/program/program.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -40,8 +42,8 @@ Bound settled(const Bound& bound);
 Bound rounded_to(program::Type type, Bound bound);
 Bound hull(const Bound& a, const Bound& b);
 
-// The possible results of `op` on arguments of type `type`; compare program::apply.
-Bound apply_bound(program::Op op, program::Type type, const Bound* arguments);
+// The possible results of `op` on arguments of type `type`, one pointer for each; compare program::apply.
+Bound apply_bound(program::Op op, program::Type type, const Bound* const* arguments);
 Bound convert_bound(program::Type from, program::Type to, const Bound& value);
 
 // The exponent of the lowest set bit of a finite value, and the number of bits from there to the highest one.
@@ -49,7 +51,16 @@ struct MantissaBits {
   int lowest = 4096;
   int span = 0;
 };
-MantissaBits mantissa_bits(double value);
+inline MantissaBits mantissa_bits(double value) {
+  const auto raw = std::bit_cast<std::uint64_t>(value);
+  const int field = static_cast<int>(raw >> 52U & 0x7FFU);
+  const std::uint64_t mantissa = (raw & 0xFFFFFFFFFFFFFU) | (field != 0 ? 1ULL << 52U : 0);
+  if (mantissa == 0) {
+    return {};
+  }
+  const int zeros = std::countr_zero(mantissa);
+  return {std::max(field, 1) - 1075 + zeros, 64 - std::countl_zero(mantissa) - zeros};
+}
 
 // Terms of a sum of floats, taken together.
 struct SumTerms {

@@ -138,42 +138,41 @@ Bound power(Type type, const Bound& x, const Bound& y) {
   return widened(type, result, units);
 }
 
-Bound extreme(Op op, Type type, const Bound* a) {
-  const bool has_sign = (a[0].low != 0 || a[0].zero_is_signed) && (a[1].low != 0 || a[1].zero_is_signed);
-  if (a[0].is_point() && a[1].is_point() && has_sign) {
-    const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+Bound extreme(Op op, Type type, const Bound& x, const Bound& y) {
+  const bool has_sign = (x.low != 0 || x.zero_is_signed) && (y.low != 0 || y.zero_is_signed);
+  if (x.is_point() && y.is_point() && has_sign) {
+    const Scalar arguments[] = {{x.low, 0}, {y.low, 0}};
     return bound_of(type, program::apply(op, type, arguments));
   }
   Bound result;
   const bool highest = op == Op::kMax;
-  result.low = highest ? std::max(a[0].low, a[1].low) : std::min(a[0].low, a[1].low);
-  result.high = highest ? std::max(a[0].high, a[1].high) : std::min(a[0].high, a[1].high);
-  result.nan = a[0].nan || a[1].nan;
+  result.low = highest ? std::max(x.low, y.low) : std::min(x.low, y.low);
+  result.high = highest ? std::max(x.high, y.high) : std::min(x.high, y.high);
+  result.nan = x.nan || y.nan;
   return result;
 }
 
 // x % y of floats is exact, but it jumps: a range of operands may give any remainder.
-Bound remainder(Type type, const Bound* a) {
-  if (!a[0].is_point() || !a[1].is_point()) {
+Bound remainder(Type type, const Bound& x, const Bound& y) {
+  if (!x.is_point() || !y.is_point()) {
     return anything(type);
   }
-  const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}};
+  const Scalar arguments[] = {{x.low, 0}, {y.low, 0}};
   return point(program::apply(Op::kMod, type, arguments).number);
 }
 
-Bound fused(Type type, const Bound* a) {
-  if (a[0].is_point() && a[1].is_point() && a[2].is_point()) {
-    const Scalar arguments[] = {{a[0].low, 0}, {a[1].low, 0}, {a[2].low, 0}};
+Bound fused(Type type, const Bound& x, const Bound& y, const Bound& z) {
+  if (x.is_point() && y.is_point() && z.is_point()) {
+    const Scalar arguments[] = {{x.low, 0}, {y.low, 0}, {z.low, 0}};
     return point(program::apply(Op::kFma, type, arguments).number);
   }
   Bound product;
-  if (may_be_zero_times_infinity(a[0], a[1]) ||
-      !corners(a[0], a[1], product, [](double x, double y) { return x * y; })) {
+  if (may_be_zero_times_infinity(x, y) || !corners(x, y, product, [](double p, double q) { return p * q; })) {
     return anything(type);
   }
   product.low = std::nextafter(product.low, -kInfinity);
   product.high = std::nextafter(product.high, kInfinity);
-  return added(type, product, a[2]);
+  return added(type, product, z);
 }
 
 }  // namespace yoke::conformance

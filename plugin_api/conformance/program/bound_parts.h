@@ -15,9 +15,9 @@ Bound added(program::Type type, const Bound& x, const Bound& y);
 Bound multiplied(program::Type type, const Bound& x, const Bound& y);
 Bound divided(program::Type type, const Bound& x, const Bound& y);
 Bound power(program::Type type, const Bound& x, const Bound& y);
-Bound extreme(program::Op op, program::Type type, const Bound* a);
-Bound remainder(program::Type type, const Bound* a);
-Bound fused(program::Type type, const Bound* a);
+Bound extreme(program::Op op, program::Type type, const Bound& x, const Bound& y);
+Bound remainder(program::Type type, const Bound& x, const Bound& y);
+Bound fused(program::Type type, const Bound& x, const Bound& y, const Bound& z);
 // The possible results of an operation with one float argument that is not NaN; compare apply_bound. The
 // first is for functions that never fall.
 Bound rising(program::Op op, program::Type type, const Bound& x);

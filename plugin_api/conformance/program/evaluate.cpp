@@ -13,13 +13,11 @@
 #include "error_units.h"
 #include "number.h"
 #include "plain_sum.h"
+#include "steps.h"
 
 namespace yoke::conformance {
 
-using program::Access;
-using program::Affine;
 using program::Assign;
-using program::Expr;
 using program::Op;
 using program::Program;
 using program::Reduce;
@@ -30,9 +28,6 @@ using program::Tensor;
 using program::Type;
 
 namespace {
-
-constexpr std::int64_t kOutside = -1;
-constexpr std::int64_t kUnknown = -2;  // an index that differs between correct backends
 
 Op op_of(Assign assign) {
   return assign == Assign::kAdd   ? Op::kAdd
@@ -119,16 +114,17 @@ class Evaluation {
     std::size_t next = 0;
     for (std::size_t i = 0; i < program.tensors.size(); ++i) {
       const Tensor& tensor = program.tensors[i];
-      memory_[i].resize(tensor.element_count());
-      if (tensor.role == Role::kTemp) {
+      const std::uint64_t count = tensor.element_count();
+      const std::span<const std::byte> bytes =
+          tensor.role == Role::kTemp ? std::span<const std::byte>() : arguments[next++];
+      if (tensor.role == Role::kTemp || tensor.role == Role::kOut) {
+        memory_[i].resize(count);
         continue;
       }
-      const std::span<const std::byte> bytes = arguments[next++];
-      if (tensor.role != Role::kOut) {
-        for (std::uint64_t e = 0; e < memory_[i].size(); ++e) {
-          memory_[i][e] =
-              bound_of(tensor.type, program::load(tensor.type, bytes.data(), static_cast<std::int64_t>(e)));
-        }
+      memory_[i].reserve(count);
+      for (std::uint64_t e = 0; e < count; ++e) {
+        memory_[i].push_back(
+            bound_of(tensor.type, program::load(tensor.type, bytes.data(), static_cast<std::int64_t>(e))));
       }
     }
   }
@@ -148,103 +144,6 @@ class Evaluation {
   }
 
  private:
-  std::int64_t position(const Affine& affine) const {
-    std::int64_t value = affine.constant;
-    for (const Affine::Term& term : affine.terms) {
-      value += term.coefficient * (term.is_symbol ? symbols_[term.id] : counters_[term.id]);
-    }
-    return value;
-  }
-
-  std::int64_t element(const Access& access) const {
-    const Tensor& tensor = program_.tensors[access.tensor];
-    std::int64_t number = 0;
-    bool unknown = false;
-    for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-      const program::Index& index = access.indices[dim];
-      std::int64_t at = 0;
-      if (index.element_of) {
-        const Bound& value = memory_[*index.element_of][inner(index)];
-        unknown = unknown || value.unknown;
-        at = value.unknown ? 0 : value.integer;
-      } else {
-        at = position(index.affine);
-        if (at % index.divisor != 0) {
-          return kOutside;
-        }
-        at /= index.divisor;
-      }
-      const auto size = static_cast<std::int64_t>(tensor.dims[dim]);
-      if (at < 0 || at >= size) {
-        return kOutside;
-      }
-      number = number * size + at;
-    }
-    return unknown ? kUnknown : number;
-  }
-
-  static Bound literal(Type type, const program::Literal& value) {
-    Bound bound = bound_of(type, value);
-    bound.zero_is_signed = false;
-    return bound;
-  }
-
-  std::size_t inner(const program::Index& index) const {
-    const Tensor& tensor = program_.tensors[*index.element_of];
-    std::int64_t number = 0;
-    for (std::size_t i = 0; i < index.element_indices.size(); ++i) {
-      number = number * static_cast<std::int64_t>(tensor.dims[i]) + position(index.element_indices[i]);
-    }
-    return static_cast<std::size_t>(number);
-  }
-
-  // Whether a read that only the guard around it covers is out of range.
-  struct Outside {
-    bool certain = false;
-    bool possible = false;
-  };
-
-  Bound value(const Expr& expr) const {
-    Outside outside;  // stays false in a verified program
-    return value(expr, outside);
-  }
-
-  Bound value(const Expr& expr, Outside& outside) const {
-    switch (expr.op) {
-      case Op::kConst:
-        return literal(expr.type, expr.literal);
-      case Op::kRead: {
-        const std::int64_t number = element(expr.access);
-        if (number >= 0) {
-          return memory_[expr.access.tensor][static_cast<std::size_t>(number)];
-        }
-        if (!expr.access.otherwise) {
-          (number == kUnknown ? outside.possible : outside.certain) = true;
-        }
-        return number == kUnknown ? anything(expr.type)
-                                  : literal(expr.type, expr.access.otherwise.value_or(program::Literal{}));
-      }
-      case Op::kGuard: {
-        Outside here;
-        const Bound guarded = value(expr.args[0], here);
-        return here.certain    ? literal(expr.type, expr.literal)
-               : here.possible ? anything(expr.type)
-                               : guarded;
-      }
-      case Op::kIndex:
-        return bound_of(Type::kI64, {0, position(expr.affine)});
-      case Op::kCast:
-        return convert_bound(expr.args[0].type, expr.type, value(expr.args[0], outside));
-      default: {
-        Bound values[3];
-        for (std::size_t i = 0; i < expr.args.size(); ++i) {
-          values[i] = value(expr.args[i], outside);
-        }
-        return apply_bound(expr.op, expr.args[expr.op == Op::kSelect ? 1 : 0].type, values);
-      }
-    }
-  }
-
   bool advance(std::size_t first, std::size_t last) {
     for (std::size_t i = last; i-- > first;) {
       if (++counters_[i] < static_cast<std::int64_t>(statement_->loops[i].extent)) {
@@ -256,8 +155,13 @@ class Evaluation {
   }
 
   void statement() {
+    const Surroundings around{program_, *statement_, symbols_, memory_};
     plain_sum_ = PlainSum::of(program_, *statement_, symbols_, memory_);
-    const Access& target = statement_->target;
+    if (!plain_sum_) {
+      value_.emplace(around, statement_->value);
+    }
+    const program::Access& target = statement_->target;
+    const Place place(around, target);
     const bool scatters =
         std::any_of(target.indices.begin(), target.indices.end(),
                     [](const program::Index& index) { return index.element_of.has_value(); });
@@ -265,8 +169,8 @@ class Evaluation {
     std::vector<std::optional<Fold>> folds(scatters ? memory_[target.tensor].size() : 0);
     bool lost = false;
     do {
-      const std::int64_t number = element(target);
-      lost = lost || number == kUnknown;
+      const std::int64_t number = place.element(counters_);
+      lost = lost || number == Place::kUnknown;
       if (number < 0) {
         continue;
       }
@@ -296,13 +200,13 @@ class Evaluation {
   // The value to store, in the target's type.
   Bound reduced(std::size_t outer) {
     if (!statement_->reduce) {
-      return value(statement_->value);
+      return value_->value(counters_);
     }
     const Reduce reduce = *statement_->reduce;
     if (reduce == Reduce::kArgMax || reduce == Reduce::kArgMin) {
       Best best(statement_->value.type, reduce == Reduce::kArgMax);
       do {
-        best.add(counters_[outer], value(statement_->value));
+        best.add(counters_[outer], value_->value(counters_));
       } while (advance(outer, counters_.size()));
       return best.result();
     }
@@ -317,7 +221,7 @@ class Evaluation {
     const Type from = statement_->value.type;
     Fold fold(program::fold_of(*statement_->reduce), accumulator);
     do {
-      const Bound one = value(statement_->value);
+      const Bound& one = value_->value(counters_);
       fold.add(from == accumulator ? one : convert_bound(from, accumulator, one));
     } while (advance(outer, counters_.size()));
     return fold;
@@ -332,14 +236,16 @@ class Evaluation {
     const Op op = op_of(statement_->assign);
     if (!statement_->reduce || !program::is_float(type()) || !is_sum(op) ||
         *statement_->reduce != Reduce::kSum) {
-      const Bound pair[] = {place, reduced(outer)};
+      const Bound added = reduced(outer);
+      const Bound* pair[] = {&place, &added};
       place = settled(apply_bound(op, type(), pair));
       return;
     }
     // The old element may be a term of the sum, or be added to its result.
     const Type accumulator = statement_->accumulator_type();
     Fold fold = folded(outer);
-    const Bound pair[] = {place, convert_bound(accumulator, type(), fold.result())};
+    const Bound sum = convert_bound(accumulator, type(), fold.result());
+    const Bound* pair[] = {&place, &sum};
     const Bound added_last = apply_bound(op, type(), pair);
     fold.add(convert_bound(type(), accumulator, place));
     place = hull(added_last, convert_bound(accumulator, type(), fold.result()));
@@ -350,6 +256,7 @@ class Evaluation {
   std::vector<Bounds> memory_;
   const Statement* statement_ = nullptr;
   std::optional<PlainSum> plain_sum_;  // of the statement
+  std::optional<Steps> value_;         // of the statement, unless it is a plain sum
   std::vector<std::int64_t> counters_;
 };
 

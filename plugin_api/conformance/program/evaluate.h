@@ -13,10 +13,9 @@
 
 #include "bound.h"
 #include "case.h"
+#include "steps.h"
 
 namespace yoke::conformance {
-
-using Bounds = std::vector<Bound>;  // one per element
 
 // Runs a verified program on the given bytes, one span per argument in order of declaration. Returns the
 // possible final contents of every tensor, including temporaries; empty for an `in` argument.

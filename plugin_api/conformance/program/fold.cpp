@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/fold.cpp: sums and products whose order the backend chooses.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "bound.h"
@@ -29,17 +28,6 @@ Bound range(double low, double high, bool nan) {
 
 }  // namespace
 
-MantissaBits mantissa_bits(double value) {
-  const auto raw = std::bit_cast<std::uint64_t>(value);
-  const int field = static_cast<int>(raw >> 52U & 0x7FFU);
-  const std::uint64_t mantissa = (raw & 0xFFFFFFFFFFFFFU) | (field != 0 ? 1ULL << 52U : 0);
-  if (mantissa == 0) {
-    return {};
-  }
-  const int zeros = std::countr_zero(mantissa);
-  return {std::max(field, 1) - 1075 + zeros, 64 - std::countl_zero(mantissa) - zeros};
-}
-
 Fold::Fold(Op op, Type type) : op_(op), type_(type) {
   const program::Reduce reduce = op == Op::kAdd   ? program::Reduce::kSum
                                  : op == Op::kMul ? program::Reduce::kProd
@@ -57,7 +45,7 @@ Fold::Fold(Op op, Type type) : op_(op), type_(type) {
 
 void Fold::add(const Bound& value) {
   if (!program::is_float(type_) || (op_ != Op::kAdd && op_ != Op::kMul)) {
-    const Bound pair[] = {folded_, value};
+    const Bound* pair[] = {&folded_, &value};
     folded_ = apply_bound(op_, type_, pair);
     folded_.zero_is_signed = false;
     return;
@@ -114,7 +102,7 @@ Bound Fold::sum() const {
   }
   // Every partial sum is a multiple of the lowest bit and at most the sum of the magnitudes.
   if (points_ &&
-      (magnitude_ == 0 || magnitude_ <= std::ldexp(1.0, std::min(lowest_bit_ + digits(type_), 1023)))) {
+      (magnitude_ == 0 || magnitude_ <= power_of_two(std::min(lowest_bit_ + digits(type_), 1023)))) {
     return rounded_to(type_, range(low_, high_, false));
   }
   const double own = type_ == Type::kF64 ? 2 : 1;  // this computation uses f64 itself

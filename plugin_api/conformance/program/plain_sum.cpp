@@ -68,6 +68,8 @@ bool PlainSum::add_factor(const Program& program, const Expr& expr, std::span<co
   factor.smallest = kInfinity;
   factor.lowest_bit = 4096;
   const bool is_float = program::is_float(type_);
+  is_float ? factor.numbers.reserve(memory[read->access.tensor].size())
+           : factor.integers.reserve(memory[read->access.tensor].size());
   for (const Bound& bound : memory[read->access.tensor]) {
     if (!is_float) {
       if (bound.unknown) {

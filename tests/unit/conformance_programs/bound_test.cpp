@@ -161,7 +161,8 @@ TEST(Bounds, AreExactForExactData) {
 TEST(Bounds, ContainProductsThatOverflowOnlyIfRounded) {
   for (const Type type : {Type::kF32, Type::kF64}) {
     const Bound factors[] = {bound_of(type, {-largest(type), 0}), bound_of(type, {2, 0})};
-    const Bound product = apply_bound(Op::kMul, type, factors);
+    const Bound* pointers[] = {&factors[0], &factors[1]};
+    const Bound product = apply_bound(Op::kMul, type, pointers);
     EXPECT_TRUE(allows(type, settled(product), {-kInfinity, 0}));
     EXPECT_FALSE(allows(type, settled(product), {-largest(type), 0}));
     Fold sum(Op::kAdd, type);
