@@ -171,29 +171,37 @@ void Arena::upload(const std::vector<Bytes>& arguments) {
 }
 
 void Arena::check_guards(std::size_t buffer, const Bytes& now) const {
-  std::vector<bool> free(now.size(), false);
+  std::vector<std::pair<std::size_t, std::size_t>> outputs;  // the bytes that may change
   for (const Place& place : places_) {
     if (place.buffer == buffer && !place.is_input) {
-      std::fill_n(free.begin() + static_cast<std::ptrdiff_t>(place.offset), place.byte_count, true);
+      outputs.emplace_back(place.offset, place.offset + place.byte_count);
     }
   }
-  for (std::size_t at = 0; at < now.size(); ++at) {
-    if (now[at] == images_[buffer][at] || free[at]) [[likely]] {
-      continue;
+  std::sort(outputs.begin(), outputs.end());
+  outputs.emplace_back(now.size(), now.size());
+  const std::byte* sent = images_[buffer].data();
+  std::size_t at = 0;
+  for (const auto& [begin, end] : outputs) {
+    if (at < begin && std::memcmp(now.data() + at, sent + at, begin - at) != 0) {
+      const auto first = std::mismatch(now.data() + at, now.data() + begin, sent + at).first;
+      fail_written(buffer, static_cast<std::size_t>(first - now.data()));
     }
-    for (const Place& place : places_) {
-      const bool inside =
-          place.buffer == buffer && at >= place.offset && at < place.offset + place.byte_count;
-      check(!inside, "byte ", at - place.offset, " of the `in` argument '", place.name, "' was written");
-      const bool near = place.buffer == buffer && at + kGuardByteCount >= place.offset &&
-                        at < place.offset + place.byte_count + kGuardByteCount;
-      check(!near, "a guard byte was written, ",
-            at < place.offset ? text(place.offset - at, " bytes before ")
-                              : text(at - place.offset - place.byte_count, " bytes after the end of "),
-            place.name, " (", place.byte_count, " bytes)");
-    }
-    fail(text("a guard byte was written, at byte ", at, " of a buffer"));
+    at = std::max(at, end);
   }
+}
+
+void Arena::fail_written(std::size_t buffer, std::size_t at) const {
+  for (const Place& place : places_) {
+    const bool inside = place.buffer == buffer && at >= place.offset && at < place.offset + place.byte_count;
+    check(!inside, "byte ", at - place.offset, " of the `in` argument '", place.name, "' was written");
+    const bool near = place.buffer == buffer && at + kGuardByteCount >= place.offset &&
+                      at < place.offset + place.byte_count + kGuardByteCount;
+    check(!near, "a guard byte was written, ",
+          at < place.offset ? text(place.offset - at, " bytes before ")
+                            : text(at - place.offset - place.byte_count, " bytes after the end of "),
+          place.name, " (", place.byte_count, " bytes)");
+  }
+  fail(text("a guard byte was written, at byte ", at, " of a buffer"));
 }
 
 std::vector<Bytes> Arena::download() {

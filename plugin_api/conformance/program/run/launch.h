@@ -66,6 +66,8 @@ class Arena {
   };
   std::size_t take(std::uint64_t byte_count);
   void check_guards(std::size_t buffer, const Bytes& now) const;
+  // Fails with the place of a byte that must not change.
+  [[noreturn]] void fail_written(std::size_t buffer, std::size_t at) const;
 
   Device& device_;
   Pool& pool_;
