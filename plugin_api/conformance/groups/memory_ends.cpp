@@ -153,7 +153,7 @@ void run_case(Device& device, const Code& code, std::uint32_t entry, const Case&
   for (const Fenced& fenced : memory) {
     results.push_back(fenced.read());
   }
-  const std::string mismatch = compare_results(one, {}, results);
+  const std::string mismatch = compare_results(one, {}, results, 0, initial);
   check(mismatch.empty(), "wrong results in imported memory: ", mismatch, "\n", program::print(one.program));
 }
 

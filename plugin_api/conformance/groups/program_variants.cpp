@@ -93,9 +93,10 @@ struct Variant {
 
   void run(std::uint64_t round) {
     const std::vector<std::int64_t>& symbols = one.launches[round % one.launches.size()];
-    arena.upload(initial_arguments(one, round));
+    const Contents start = initial_arguments(one, round);
+    arena.upload(start);
     launch(device.plugin(), routine, symbols);
-    const std::string wrong = compare_results(one, symbols, arena.download(), round);
+    const std::string wrong = compare_results(one, symbols, arena.download(), round, start);
     check(wrong.empty(), "after programs that differ from it in one thing were compiled: ", wrong, "\n",
           text_of({&one, 1}));
   }

@@ -103,8 +103,11 @@ std::string describe(const Program& program, const Mismatch& mismatch) {
 }
 
 AllowedResults::AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round)
+    : AllowedResults(one, symbols, round, initial_arguments(one, round)) {}
+
+AllowedResults::AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round,
+                               const Contents& start)
     : case_(one), symbols_(symbols.begin(), symbols.end()), round_(round) {
-  const Contents start = initial_arguments(one, round);
   const std::vector<std::span<const std::byte>> spans(start.begin(), start.end());
   bounds_ = evaluate_bounds(one.program, spans, symbols);
 }
@@ -128,6 +131,11 @@ std::string AllowedResults::compare(const Contents& got) const {
 std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got,
                             std::uint64_t round) {
   return AllowedResults(one, symbols, round).compare(got);
+}
+
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got,
+                            std::uint64_t round, const Contents& start) {
+  return AllowedResults(one, symbols, round, start).compare(got);
 }
 
 }  // namespace yoke::conformance

@@ -47,6 +47,9 @@ bool find_mismatch(const program::Program& program, std::uint32_t tensor, const 
 class AllowedResults {
  public:
   AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round = 0);
+  // Does not draw the initial data again: `start` is initial_arguments(one, round).
+  AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round,
+                 const Contents& start);
   // Returns a description of the first mismatch, or nothing.
   std::string compare(const Contents& got) const;
 
@@ -59,5 +62,7 @@ class AllowedResults {
 // Does the same for a single comparison.
 std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got,
                             std::uint64_t round = 0);
+std::string compare_results(const Case& one, std::span<const std::int64_t> symbols, const Contents& got,
+                            std::uint64_t round, const Contents& start);
 
 }  // namespace yoke::conformance

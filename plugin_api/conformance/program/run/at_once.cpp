@@ -56,7 +56,7 @@ struct Linked {
             program::print(one.program));
       return;
     }
-    const std::string wrong = compare_results(one, symbols, now, round);
+    const std::string wrong = compare_results(one, symbols, now, round, start);
     check(wrong.empty(), "a routine that ran at the same time as others: ", wrong, "\n",
           program::print(one.program));
     first = now;

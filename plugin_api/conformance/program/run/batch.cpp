@@ -179,9 +179,10 @@ void BatchRunner::run_case(const Case& one, const Code& code, std::uint32_t entr
   const std::uint64_t rounds = std::max<std::uint64_t>(one.launches.size(), 2);
   for (std::uint64_t round = 0; round < rounds; ++round) {
     const std::vector<std::int64_t>& symbols = one.launches[round % one.launches.size()];
-    arena.upload(initial_arguments(one, round));
+    const Contents start = initial_arguments(one, round);
+    arena.upload(start);
     launch(device_.plugin(), routine, symbols, on_stream && stream_ ? &*stream_ : nullptr);
-    const std::string wrong = compare_results(one, symbols, arena.download(), round);
+    const std::string wrong = compare_results(one, symbols, arena.download(), round, start);
     if (!wrong.empty()) {
       std::string values = round == 0 ? "" : text(" in launch ", round + 1, ", whose inputs differ");
       for (std::size_t i = 0; i < symbols.size(); ++i) {
