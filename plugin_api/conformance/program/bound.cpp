@@ -15,19 +15,6 @@ using program::Op;
 using program::Scalar;
 using program::Type;
 
-Bound point(double value) {
-  Bound bound;
-  if (std::isnan(value)) {
-    bound.low = kInfinity;
-    bound.high = -kInfinity;
-    bound.nan = true;
-  } else {
-    bound.low = value;
-    bound.high = value;
-  }
-  return bound;
-}
-
 Bound widened(Type type, Bound bound, double units) {
   const Type in = type == Type::kF64 ? Type::kF64 : Type::kF32;  // 16-bit floats compute in f32
   const double tiny = smallest_normal(in);
@@ -172,17 +159,6 @@ Bound logic(Op op, const Bound* const* a) {
 
 }  // namespace
 
-Bound bound_of(Type type, const Scalar& value) {
-  Bound bound;
-  if (program::is_float(type)) {
-    bound = point(value.number);
-    bound.zero_is_signed = true;
-  } else {
-    bound.integer = value.integer;
-  }
-  return bound;
-}
-
 Bound anything(Type type) {
   Bound bound;
   bound.unknown = true;
@@ -192,17 +168,6 @@ Bound anything(Type type) {
     bound.nan = true;
   }
   return bound;
-}
-
-Bound settled(const Bound& bound) {
-  if (!bound.product) {
-    return bound;
-  }
-  Bound result = bound;
-  result.product = false;
-  result.low = bound.rounded;
-  result.high = bound.rounded;
-  return result;
 }
 
 Bound rounded_to(Type type, Bound bound) {

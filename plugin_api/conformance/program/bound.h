@@ -33,11 +33,36 @@ struct Bound {
   bool is_nan() const { return low > high && nan; }
 };
 
-Bound bound_of(program::Type type, const program::Scalar& value);  // exact
+// Exact; a NaN has an empty range.
+inline Bound point(double value) {
+  Bound bound;
+  bound.nan = value != value;
+  bound.low = bound.nan ? kInfinity : value;
+  bound.high = bound.nan ? -kInfinity : value;
+  return bound;
+}
+inline Bound bound_of(program::Type type, const program::Scalar& value) {
+  if (program::is_float(type)) {
+    Bound bound = point(value.number);
+    bound.zero_is_signed = true;
+    return bound;
+  }
+  Bound bound;
+  bound.integer = value.integer;
+  return bound;
+}
 Bound anything(program::Type type);
 
 // Rounds a product, as happens when it is stored or used by anything except a sum.
-Bound settled(const Bound& bound);
+inline Bound settled(const Bound& bound) {
+  Bound result = bound;
+  if (bound.product) {
+    result.product = false;
+    result.low = bound.rounded;
+    result.high = bound.rounded;
+  }
+  return result;
+}
 // Rounds both ends to the type.
 Bound rounded_to(program::Type type, Bound bound);
 Bound hull(const Bound& a, const Bound& b);

@@ -6,7 +6,6 @@
 
 namespace yoke::conformance {
 
-Bound point(double value);
 // Widens the range by `units` on both sides, then rounds it.
 Bound widened(program::Type type, Bound bound, double units);
 Bound negated(const Bound& x);

@@ -250,13 +250,14 @@ std::vector<std::byte> initial_bytes(const Case& one, std::uint32_t number, std:
   if (data.shared >= 0) {
     return initial_bytes(one, static_cast<std::uint32_t>(data.shared), round);
   }
+  const std::uint64_t count = tensor.element_count();
   std::vector<std::byte> bytes(tensor.byte_count());
   Random random(one.seed, tensor.name, one.index + (round << 40U));
   const bool has_borders = is_mixed || data.kind == DataKind::kEdges;
   const std::vector<double> floats = has_borders ? float_borders(tensor.type) : std::vector<double>();
   const std::vector<std::int64_t> integers =
       has_borders ? integer_borders(tensor.type) : std::vector<std::int64_t>();
-  for (std::uint64_t i = 0; i < tensor.element_count(); ++i) {
+  for (std::uint64_t i = 0; i < count; ++i) {
     Scalar value;
     if (is_mixed) {
       data = i % 2 == 0 ? Data{DataKind::kUniform, 1, -1} : Data{DataKind::kEdges, 0, -1};

@@ -79,7 +79,7 @@ Scalar apply(Op op, Type type, const Scalar* args) {
   const double y = b.number;
   const auto ux = static_cast<std::uint64_t>(a.integer);
   const auto uy = static_cast<std::uint64_t>(b.integer);
-  const std::uint64_t count = uy % (8 * byte_size(type));  // of a shift
+  const auto count = [&] { return uy % (8 * byte_size(type)); };  // of a shift
   const bool real = is_float(type);
   const auto number = [&](double value) { return Scalar{round_to_type(type, value), 0}; };
   const auto integer = [&](std::uint64_t value) {
@@ -185,9 +185,9 @@ Scalar apply(Op op, Type type, const Scalar* args) {
     case Op::kBitNot:
       return integer(~ux);
     case Op::kShiftLeft:
-      return integer(ux << count);
+      return integer(ux << count());
     case Op::kShiftRight:
-      return signed_integer(a.integer >> count);  // unsigned types: a is never negative
+      return signed_integer(a.integer >> count());  // unsigned types: a is never negative
     case Op::kSelect:
       return a.integer != 0 ? b : args[2];
     case Op::kRandomBits:
