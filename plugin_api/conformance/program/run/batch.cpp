@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "../edit.h"
 #include "../shrink.h"
 #include "random_programs.h"
 
@@ -29,16 +28,30 @@ std::string failure_text(const Case& small, const Case& drawn, const std::string
               "their names)");
 }
 
+namespace {
+
+bool has(std::uint64_t type_mask, program::Type type) {
+  return (type_mask >> static_cast<unsigned>(type) & 1U) != 0;
+}
+
+bool uses_only(const program::Expr& expr, std::uint64_t type_mask) {
+  return has(type_mask, expr.type) &&
+         std::all_of(expr.args.begin(), expr.args.end(),
+                     [&](const program::Expr& arg) { return uses_only(arg, type_mask); });
+}
+
+}  // namespace
+
 bool uses_only(const Case& one, std::uint64_t type_mask) {
-  const auto has = [&](program::Type type) { return (type_mask >> static_cast<unsigned>(type) & 1U) != 0; };
-  bool all = true;
-  Case copy = one;
-  for (program::Statement& statement : copy.program.statements) {
-    all = all && (!statement.accumulator || has(*statement.accumulator));
-    visit_expressions(statement.value, [&](program::Expr& expr) { all = all && has(expr.type); });
-  }
-  return all && std::all_of(one.program.tensors.begin(), one.program.tensors.end(),
-                            [&](const program::Tensor& tensor) { return has(tensor.type); });
+  const auto& statements = one.program.statements;
+  const auto& tensors = one.program.tensors;
+  return std::all_of(statements.begin(), statements.end(),
+                     [&](const program::Statement& statement) {
+                       return (!statement.accumulator || has(type_mask, *statement.accumulator)) &&
+                              uses_only(statement.value, type_mask);
+                     }) &&
+         std::all_of(tensors.begin(), tensors.end(),
+                     [&](const program::Tensor& tensor) { return has(type_mask, tensor.type); });
 }
 
 void require_some(const Tally& tally) {
@@ -125,8 +138,11 @@ std::string Tally::words() const {
 BatchRunner::BatchRunner(Device& device) : device_(device), stream_(stream_if_any(device)) {}
 
 std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, Tally& tally) {
-  const std::string bytes = text_of(cases);
+  return supported(cases, text_of(cases), tally);
+}
 
+std::vector<std::size_t> BatchRunner::supported(std::span<const Case> cases, const std::string& bytes,
+                                                Tally& tally) {
   std::size_t total = 0;
   for (const Case& one : cases) {
     total += one.program.statements.size();
@@ -230,20 +246,26 @@ BatchRunner::Failure BatchRunner::run_halves(std::span<const Case> cases, std::s
     }
   };
   Code code;
-  std::vector<Case> chosen;
+  std::vector<Case> some;
+  std::span<const Case> chosen = cases;
   std::vector<std::size_t> good;
   try {
     announce(first, first + cases.size());
     Tally found;
-    good = supported(cases, found);
+    std::string bytes = text_of(cases);
+    good = supported(cases, bytes, found);
     if (good.empty()) {
       tally.add(found);
       return {};
     }
-    for (const std::size_t number : good) {
-      chosen.push_back(cases[number]);
+    if (good.size() != cases.size()) {
+      for (const std::size_t number : good) {
+        some.push_back(cases[number]);
+      }
+      chosen = some;
+      bytes = text_of(chosen);
     }
-    code = compile(device_, text_of(chosen));
+    code = compile(device_, bytes);
     std::uint32_t count = 0;
     expect_ok(device_.plugin().call<&yoke_program_api::code_entry_count>(code.get(), &count),
               "counting the entries");

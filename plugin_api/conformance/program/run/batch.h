@@ -56,6 +56,7 @@ class BatchRunner {
   std::function<void(std::size_t first, std::size_t last)> before;
 
  private:
+  std::vector<std::size_t> supported(std::span<const Case> cases, const std::string& bytes, Tally& tally);
   Failure run_halves(std::span<const Case> cases, std::size_t first, Tally& tally);
 
   void run_case(const Case& one, const Code& code, std::uint32_t entry, Tally& tally);
