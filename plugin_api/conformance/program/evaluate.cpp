@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "error_units.h"
 #include "number.h"
@@ -38,6 +39,38 @@ Op op_of(Assign assign) {
 
 bool is_sum(Op op) {
   return op == Op::kAdd;
+}
+
+// Memory of earlier evaluations. Their tensors often exceed the sizes that malloc keeps, and new pages cost more than
+// the bounds in them.
+struct Spare {
+  static constexpr std::size_t kLeast = 4096;      // elements of one tensor
+  static constexpr std::size_t kMost = 6'000'000;  // elements of all, 240 MB
+  std::vector<Bounds> all;
+  std::size_t element_count = 0;
+};
+thread_local Spare spare;
+
+// Empty bounds with memory for `count` elements: the smallest that is large enough.
+Bounds bounds_for(std::size_t count) {
+  Bounds found;
+  if (count >= Spare::kLeast) {
+    auto best = spare.all.end();
+    for (auto one = spare.all.begin(); one != spare.all.end(); ++one) {
+      if (one->capacity() >= count && (best == spare.all.end() || one->capacity() < best->capacity())) {
+        best = one;
+      }
+    }
+    if (best != spare.all.end()) {
+      spare.element_count -= best->capacity();
+      std::swap(found, *best);
+      std::swap(*best, spare.all.back());
+      spare.all.pop_back();
+      found.clear();
+    }
+  }
+  found.reserve(count);
+  return found;
 }
 
 // The index of the best element of an argmax or argmin, if it is certain.
@@ -117,11 +150,11 @@ class Evaluation {
       const std::uint64_t count = tensor.element_count();
       const std::span<const std::byte> bytes =
           tensor.role == Role::kTemp ? std::span<const std::byte>() : arguments[next++];
+      memory_[i] = bounds_for(count);
       if (tensor.role == Role::kTemp || tensor.role == Role::kOut) {
         memory_[i].resize(count);
         continue;
       }
-      memory_[i].reserve(count);
       for (std::uint64_t e = 0; e < count; ++e) {
         memory_[i].push_back(
             bound_of(tensor.type, program::load(tensor.type, bytes.data(), static_cast<std::int64_t>(e))));
@@ -135,11 +168,13 @@ class Evaluation {
       counters_.assign(statement_->loops.size(), 0);
       statement();
     });
+    std::vector<Bounds> inputs;
     for (std::size_t i = 0; i < memory_.size(); ++i) {
       if (program_.tensors[i].role == Role::kIn) {
-        memory_[i] = {};
+        inputs.push_back(std::exchange(memory_[i], {}));
       }
     }
+    recycle(std::move(inputs));
     return std::move(memory_);
   }
 
@@ -261,6 +296,19 @@ class Evaluation {
 };
 
 }  // namespace
+
+void recycle(std::vector<Bounds> bounds) {
+  for (Bounds& one : bounds) {
+    if (one.capacity() < Spare::kLeast || one.capacity() > Spare::kMost) {
+      continue;
+    }
+    if (spare.element_count + one.capacity() > Spare::kMost) {
+      spare = {};
+    }
+    spare.element_count += one.capacity();
+    spare.all.push_back(std::move(one));
+  }
+}
 
 std::vector<Bounds> evaluate_bounds(const Program& program,
                                     std::span<const std::span<const std::byte>> arguments,

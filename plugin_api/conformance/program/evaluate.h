@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bound.h"
@@ -22,6 +23,9 @@ namespace yoke::conformance {
 std::vector<Bounds> evaluate_bounds(const program::Program& program,
                                     std::span<const std::span<const std::byte>> arguments,
                                     std::span<const std::int64_t> symbols);
+
+// Keeps the memory of large tensors for later calls of evaluate_bounds by this thread.
+void recycle(std::vector<Bounds> bounds);
 
 // Whether a correct backend may have written this value.
 bool allows(program::Type type, const Bound& bound, const program::Scalar& value);
@@ -50,6 +54,9 @@ class AllowedResults {
   // Does not draw the initial data again: `start` is initial_arguments(one, round).
   AllowedResults(const Case& one, std::span<const std::int64_t> symbols, std::uint64_t round,
                  const Contents& start);
+  ~AllowedResults() { recycle(std::move(bounds_)); }
+  AllowedResults(const AllowedResults&) = delete;
+  AllowedResults& operator=(const AllowedResults&) = delete;
   // Returns a description of the first mismatch, or nothing.
   std::string compare(const Contents& got) const;
 
