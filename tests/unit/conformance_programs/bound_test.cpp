@@ -157,6 +157,24 @@ TEST(Bounds, AreExactForExactData) {
   EXPECT_TRUE(product.result().is_point());
 }
 
+// The second program gets the memory of the first one.
+TEST(Bounds, DoNotDependOnThePreviousProgram) {
+  for (const int count : {9000, 6000}) {
+    const std::string dims = " : i32[" + std::to_string(count) + "] ";
+    const program::Program program =
+        program::parse_and_verify(program_of("  arg x" + dims + "in\n  arg y" + dims + "out\n  temp t" +
+                                             dims + "\n  t[i] = x[i] + 1\n  y[i] = t[i] * 2\n"))
+            .programs[0];
+    Contents contents(2, std::vector<std::byte>(static_cast<std::size_t>(count) * 4));
+    std::memcpy(contents[0].data(), &count, 4);
+    std::vector<Bounds> bounds = bounds_of(program, contents, {});
+    ASSERT_EQ(bounds[1].size(), static_cast<std::size_t>(count));
+    EXPECT_EQ(bounds[1].front().integer, (count + 1) * 2);
+    EXPECT_EQ(bounds[1].back().integer, 2);
+    recycle(std::move(bounds));
+  }
+}
+
 // A backend may add an unrounded product, which is finite where the rounded one is infinite.
 TEST(Bounds, ContainProductsThatOverflowOnlyIfRounded) {
   for (const Type type : {Type::kF32, Type::kF64}) {
