@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugin_api/conformance/program/plain_sum.h: sums of reads and of products of two reads, computed over plain
-// numbers. evaluate_bounds uses it where every value is certain; it is 50 times faster than intervals.
+// numbers. evaluate_bounds uses it where every value is certain; it is much faster than intervals.
 #pragma once
 
 #include <yoke/program/program.h>
