@@ -27,28 +27,30 @@ Builder::Builder(const program::Program& program, const Target& target, const Li
 }
 
 void Builder::begin_step(std::span<const std::size_t> statements) {
-  Step step = {~std::uint32_t{0}, 0};
+  std::vector<std::uint32_t>& step = steps_.emplace_back();
   for (const std::size_t statement : statements) {
-    step_of_[statement] = static_cast<std::uint32_t>(steps_.size());
-    step.first = std::min(step.first, static_cast<std::uint32_t>(statement));
-    step.last = std::max(step.last, static_cast<std::uint32_t>(statement) + 1);
+    step_of_[statement] = static_cast<std::uint32_t>(steps_.size() - 1);
+    step.push_back(static_cast<std::uint32_t>(statement));
   }
-  steps_.push_back(step);
+  std::sort(step.begin(), step.end());
 }
 
 Slot Builder::slot(std::uint32_t tensor) {
   if (argument_of_[tensor] != Slot::kWorkspace) {
     return {argument_of_[tensor], 0};
   }
+  const std::uint64_t step = steps_.size() - 1;
   const auto [known, is_new] = block_of_.emplace(tensor, blocks_.size());
   if (is_new) {
-    blocks_.push_back({program_.tensors[tensor].byte_count(), 0, tensor});
+    blocks_.push_back({program_.tensors[tensor].byte_count(), step, step, tensor});
   }
+  blocks_[known->second].last_step = step;
   return {Slot::kWorkspace, known->second};
 }
 
 Slot Builder::scratch(std::uint64_t byte_count) {
-  blocks_.push_back({byte_count, steps_.size() - 1, -1});
+  const std::uint64_t step = steps_.size() - 1;
+  blocks_.push_back({byte_count, step, step, -1});
   return {Slot::kWorkspace, blocks_.size() - 1};
 }
 
@@ -64,15 +66,14 @@ std::uint32_t Builder::kernel(std::uint32_t threads, const std::string& text,
   const auto [known, is_new] = kernels_.emplace(key, static_cast<std::uint32_t>(plan_.kernels.size()));
   if (is_new) {
     const std::string name = "yoke_" + std::to_string(known->second);
-    plan_.kernels.push_back({name, threads, dynamic_shared_bytes, steps_.back().first});
+    plan_.kernels.push_back({name, threads, dynamic_shared_bytes, steps_.back().front()});
     kernel_text_.append("YK_KERNEL(").append(std::to_string(threads)).append(") ").append(name).append(text);
   }
   return known->second;
 }
 
 void Builder::launch(Launch launch) {
-  launch.first_statement = steps_.back().first;
-  launch.last_statement = steps_.back().last;
+  launch.statements = steps_.back();
   plan_.launches.push_back(std::move(launch));
 }
 
@@ -81,15 +82,15 @@ Plan Builder::finish() {
   const std::vector<program::Lifetime> by_statement = program::lifetimes(program_);
   std::vector<program::Lifetime> lifetimes;
   for (const Block& block : blocks_) {
-    program::Lifetime life = {aligned(block.byte_count), block.step, block.step};
+    program::Lifetime life = {aligned(block.byte_count), block.first_step, block.last_step};
     if (block.tensor >= 0) {
       const program::Lifetime& of = by_statement[static_cast<std::size_t>(block.tensor)];
       // Steps may reorder statements.
       const auto [first, last] =
           std::minmax_element(step_of_.begin() + static_cast<std::ptrdiff_t>(of.first),
                               step_of_.begin() + static_cast<std::ptrdiff_t>(of.last) + 1);
-      life.first = *first;
-      life.last = *last;
+      life.first = std::min<std::uint64_t>(life.first, *first);
+      life.last = std::max<std::uint64_t>(life.last, *last);
     }
     lifetimes.push_back(life);
   }

@@ -30,8 +30,8 @@ class Builder {
   void begin_step(std::size_t statement) { begin_step(std::span(&statement, 1)); }
 
   // The memory of a tensor, 256-byte aligned if it is a temporary, else aligned to its elements. The slots of
-  // different tensors do not overlap while a step uses them. Until finish(), the offset in a slot of the
-  // workspace is the number of a block.
+  // different tensors do not overlap from the first step that uses them, or whose statements do, to the last one.
+  // Until finish(), the offset in a slot of the workspace is the number of a block.
   Slot slot(std::uint32_t tensor);
   // Memory that only the launches of the current step use, 256-byte aligned. Its contents are undefined.
   Slot scratch(std::uint64_t byte_count);
@@ -51,13 +51,10 @@ class Builder {
   Plan finish();
 
  private:
-  struct Step {
-    std::uint32_t first = 0;
-    std::uint32_t last = 0;
-  };
   struct Block {
     std::uint64_t byte_count = 0;
-    std::uint64_t step = 0;    // of scratch
+    std::uint64_t first_step = 0;  // those that asked for the slot
+    std::uint64_t last_step = 0;
     std::int64_t tensor = -1;  // -1: scratch
   };
 
@@ -67,8 +64,8 @@ class Builder {
   std::vector<std::uint32_t> argument_of_;  // by tensor
   std::map<std::uint32_t, std::uint64_t> block_of_;
   std::vector<Block> blocks_;
-  std::vector<Step> steps_;
-  std::vector<std::uint32_t> step_of_;  // by statement
+  std::vector<std::vector<std::uint32_t>> steps_;  // their statements, ascending
+  std::vector<std::uint32_t> step_of_;             // by statement
   std::set<std::string> functions_;
   std::string function_text_;
   std::string kernel_text_;

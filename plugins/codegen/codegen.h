@@ -70,6 +70,7 @@ struct LibraryProduct {
 enum class ConvolutionKind : std::uint8_t { kForward, kInputGradient, kFilterGradient };
 
 // Images of a LibraryConvolution: batch, channels, height, width; or filters: outputs, inputs, height, width.
+// Tensors of a LibraryAttention: batch, heads, length, size.
 struct Volume {
   std::array<std::uint64_t, 4> dims = {1, 1, 1, 1};
   std::array<std::uint64_t, 4> strides = {1, 1, 1, 1};  // in elements
@@ -97,10 +98,30 @@ struct LibraryConvolution {
   }
 };
 
+enum class AttentionKind : std::uint8_t { kForward, kBackward };
+
+// Attention that a library of the vendor may compute, for each head of a batch:
+//   o = softmax(scale * q * transpose(k)) * v
+// With `is_causal`, query i sees only the keys up to i. Its statistics are the logarithm of the sum of exp(scale *
+// score) for each query, dense f32 of batch, heads and queries. kBackward computes the gradients of q, k and v
+// from that of o and the results of kForward. Sums are f32; the library may round the weights and their gradients
+// to `type`, but need not round the scores.
+struct LibraryAttention {
+  AttentionKind kind = AttentionKind::kForward;
+  program::Type type = program::Type::kBF16;  // of all volumes; bf16 or f16
+  std::array<Volume, 8> volumes;              // q, k, v and o; with kBackward, the gradients of o, q, k and v
+  float scale = 1;
+  bool is_causal = false;
+  bool has_statistics = false;  // kForward writes them; kBackward always reads them
+  std::uint64_t workspace_byte_count = 0;
+
+  std::size_t volume_count() const { return kind == AttentionKind::kForward ? 4 : 8; }
+};
+
 // Arguments that a library reads or writes must have this alignment. Temporaries have it.
 inline constexpr std::uint32_t kLibraryAlignment = 16;
 
-// What a library computes on the target. Call: LibraryProduct or LibraryConvolution.
+// What a library computes on the target. Call: LibraryProduct, LibraryConvolution or LibraryAttention.
 template <class Call>
 class VendorLibrary {
  public:
@@ -124,6 +145,7 @@ class VendorLibrary {
 struct Libraries {
   VendorLibrary<LibraryProduct>* products = nullptr;
   VendorLibrary<LibraryConvolution>* convolutions = nullptr;
+  VendorLibrary<LibraryAttention>* attentions = nullptr;
 };
 
 // One launch of a kernel, or a call of a library. The parameters of a kernel, in this order: a pointer for
@@ -132,18 +154,21 @@ struct Libraries {
 struct Launch {
   std::uint32_t kernel = 0;  // index into Plan::kernels
   // If one is set, no kernel is launched. The slots are those of a, b, the result and the bias if there is one,
-  // or of x, w and y; then the workspace if it is not empty.
+  // or of x, w and y, or of the volumes of attention and its statistics if it has them; then the workspace if it is
+  // not empty.
   std::optional<LibraryProduct> product;
   std::optional<LibraryConvolution> convolution;
+  std::optional<LibraryAttention> attention;
   std::array<std::uint32_t, 3> grid = {1, 1, 1};
   std::vector<Slot> slots;
   bool reads_symbols = false;
   bool reads_variable = false;
-  std::uint32_t first_statement = 0;  // what it computes, for messages: [first, last)
-  std::uint32_t last_statement = 0;
-  std::string remark;  // for display: why it is slow, or what the library does
+  std::vector<std::uint32_t> statements;  // what it computes, for messages; ascending
+  std::string remark;                     // for display: why it is slow, or what the library does
 
-  bool is_library_call() const { return product.has_value() || convolution.has_value(); }
+  bool is_library_call() const {
+    return product.has_value() || convolution.has_value() || attention.has_value();
+  }
 };
 
 struct Kernel {

@@ -3,9 +3,11 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
+#include <set>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "builder.h"
@@ -14,6 +16,7 @@
 #include "elementwise.h"
 #include "general.h"
 #include "group.h"
+#include "library_attention.h"
 #include "rows.h"
 #include "scatter.h"
 #include "split.h"
@@ -58,19 +61,52 @@ void plan_first(Builder& builder, std::vector<std::size_t>& statements) {
   statements.erase(statements.begin(), statements.begin() + static_cast<std::ptrdiff_t>(planned));
 }
 
+// Plans a block: what a library computes of its attention, and the statements before, between and after.
+void plan_block(Builder& builder, const program::Block& block,
+                std::vector<std::pair<std::size_t, std::string>>& remarks) {
+  const AttentionPlan attention = plan_attention(builder, block);
+  remarks.insert(remarks.end(), attention.remarks.begin(), attention.remarks.end());
+  std::set<std::size_t> replaced;
+  for (const AttentionCall& call : attention.calls) {
+    replaced.insert(call.statements.begin(), call.statements.end());
+  }
+  std::size_t next = block.first;
+  const auto plan_until = [&](std::size_t end) {
+    std::vector<std::size_t> statements;
+    for (; next < end; ++next) {
+      if (!replaced.contains(next)) {
+        statements.push_back(next);
+      }
+    }
+    while (!statements.empty()) {
+      plan_first(builder, statements);
+    }
+  };
+  for (const AttentionCall& call : attention.calls) {
+    plan_until(call.place);
+    launch_attention(builder, call);
+  }
+  plan_until(block.last);
+}
+
+void add_remark(std::vector<Launch>& launches, std::size_t statement, const std::string& remark) {
+  for (Launch& launch : launches) {
+    if (std::find(launch.statements.begin(), launch.statements.end(), statement) != launch.statements.end()) {
+      launch.remark += (launch.remark.empty() ? "" : "; ") + remark;
+    }
+  }
+}
+
 }  // namespace
 
 Plan generate(const program::Program& program, const Target& target, const Libraries& libraries) {
   const SplitProgram split = split_reductions(program);
   Builder builder(split.program, target, libraries);
+  std::vector<std::pair<std::size_t, std::string>> remarks;
   for (const program::Block& block : split.program.blocks()) {
     Round round;
     round.first_launch = builder.launch_count();
-    std::vector<std::size_t> statements(block.last - block.first);
-    std::iota(statements.begin(), statements.end(), block.first);
-    while (!statements.empty()) {
-      plan_first(builder, statements);
-    }
+    plan_block(builder, block, remarks);
     round.last_launch = builder.launch_count();
     if (block.repeat >= 0) {
       const program::Symbol& variable = program.symbols[static_cast<std::size_t>(block.repeat)];
@@ -81,9 +117,15 @@ Plan generate(const program::Program& program, const Target& target, const Libra
     builder.round(round);
   }
   Plan plan = builder.finish();
+  for (const auto& [statement, remark] : remarks) {
+    add_remark(plan.launches, statement, remark);
+  }
   for (Launch& launch : plan.launches) {
-    launch.first_statement = split.origins[launch.first_statement];
-    launch.last_statement = split.origins[launch.last_statement - 1] + 1;
+    for (std::uint32_t& statement : launch.statements) {
+      statement = split.origins[statement];
+    }
+    const auto end = std::unique(launch.statements.begin(), launch.statements.end());
+    launch.statements.erase(end, launch.statements.end());
   }
   for (Kernel& kernel : plan.kernels) {
     kernel.statement = split.origins[kernel.statement];

@@ -36,7 +36,7 @@ void add_verdicts(Context& context, const program::Program& program, const PlanO
   std::string fault;
   try {
     for (const codegen::Launch& launch : plan_for(context, program, options).launches) {
-      for (std::uint32_t s = launch.first_statement; s < launch.last_statement; ++s) {
+      for (const std::uint32_t s : launch.statements) {
         ++launches[s];
         remarks[s] = launch.remark;
       }

@@ -110,8 +110,8 @@ std::string launches_of(std::string_view text) {
   std::string lines;
   for (const Launch& launch : plan.launches) {
     const Kernel& kernel = plan.kernels[launch.kernel];
-    lines += std::to_string(launch.first_statement) + ".." + std::to_string(launch.last_statement) + ": " +
-             kernel.name + ", " + std::to_string(launch.grid[0]) + " blocks of " +
+    lines += std::to_string(launch.statements.front()) + ".." + std::to_string(launch.statements.back() + 1) +
+             ": " + kernel.name + ", " + std::to_string(launch.grid[0]) + " blocks of " +
              std::to_string(kernel.threads) + (launch.remark.empty() ? "" : ", " + launch.remark) + "\n";
   }
   return lines;

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/attention_moves.cpp: checks the memory that the calls of attention use.
+#include "attention_moves.h"
+
+#include <yoke/program/access.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+namespace yoke::codegen {
+namespace {
+
+using program::Program;
+using program::Statement;
+
+constexpr std::size_t kResult = 3;  // into AttentionCall::tensors; the gradient of the result follows
+constexpr std::size_t kFirstGradient = 5;
+
+const char* volume_fault(const Volume& volume) {
+  constexpr std::uint64_t kBytes = 2;  // of an element
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  if (volume.strides[3] != 1) {
+    return "the elements of a head are not neighbors";
+  }
+  std::uint64_t last = 0;
+  std::array<std::size_t, 4> order = {0, 1, 2, 3};  // from inner to outer
+  std::sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
+    return std::pair(volume.strides[one], volume.dims[one]) <
+           std::pair(volume.strides[other], volume.dims[other]);
+  });
+  for (const std::size_t i : order) {
+    // Elements must not overlap. A negative stride is very large.
+    if (volume.strides[i] > kLargest || (volume.dims[i] > 1 && volume.strides[i] <= last)) {
+      return "heads share elements, or a tensor is too large";
+    }
+    if (i != 3 && volume.strides[i] * kBytes % kLibraryAlignment != 0) {
+      return "a tensor is misaligned";
+    }
+    last += (volume.dims[i] - 1) * volume.strides[i];
+  }
+  if (last > kLargest || volume.offset > kLargest) {
+    return "heads share elements, or a tensor is too large";
+  }
+  return volume.offset * kBytes % kLibraryAlignment != 0 ? "a tensor is misaligned" : nullptr;
+}
+
+class Checker {
+ public:
+  Checker(const Program& program, const program::Block& block, const FoundAttention& found)
+      : program_(program), block_(block) {
+    add(found.forward);
+    if (found.backward) {
+      add(*found.backward);
+    }
+  }
+
+  const char* run(const std::set<std::uint32_t>& replaced) const;
+
+ private:
+  void add(const AttentionCall& call) {
+    calls_.push_back(&call);
+    members_.insert(call.statements.begin(), call.statements.end());
+  }
+  bool reads(std::size_t number, std::uint32_t tensor) const {
+    bool found = false;
+    program::visit_read_tensors(program_.statements[number].value,
+                                [&](std::uint32_t read) { found = found || read == tensor; });
+    program::visit_index_tensors(program_.statements[number].target,
+                                 [&](std::uint32_t read) { found = found || read == tensor; });
+    return found;
+  }
+  bool writes(std::size_t number, std::uint32_t tensor) const {
+    return program_.statements[number].target.tensor == tensor;
+  }
+  // Whether a statement that stays uses the tensor between the first and the last use of the calls.
+  bool is_used_between(std::uint32_t tensor, bool only_writes) const;
+  const char* call_fault(const AttentionCall& call) const;
+
+  const Program& program_;
+  const program::Block& block_;
+  std::vector<const AttentionCall*> calls_;
+  std::set<std::size_t> members_;
+};
+
+bool Checker::is_used_between(std::uint32_t tensor, bool only_writes) const {
+  std::size_t first = block_.last;
+  std::size_t last = block_.first;
+  const auto include = [&](std::size_t number) {
+    first = std::min(first, number);
+    last = std::max(last, number);
+  };
+  for (const AttentionCall* call : calls_) {
+    if (std::find(call->tensors.begin(), call->tensors.end(), tensor) != call->tensors.end()) {
+      include(call->place);
+    }
+  }
+  for (const std::size_t number : members_) {
+    if (reads(number, tensor) || writes(number, tensor)) {
+      include(number);
+    }
+  }
+  for (std::size_t number = first; number < last; ++number) {
+    if (!members_.contains(number) && (writes(number, tensor) || (!only_writes && reads(number, tensor)))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+const char* Checker::call_fault(const AttentionCall& call) const {
+  const bool is_forward = call.attention.kind == AttentionKind::kForward;
+  for (std::size_t i = 0; i < call.attention.volume_count(); ++i) {
+    if (const char* fault = volume_fault(call.attention.volumes[i])) {
+      return fault;
+    }
+  }
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    const bool is_statistics = i == call.attention.volume_count();
+    const bool is_result = is_statistics || (is_forward ? i == kResult : i >= kFirstGradient);
+    if (is_result && std::count(call.tensors.begin(), call.tensors.end(), call.tensors[i]) > 1) {
+      return "a result has the memory of an operand";
+    }
+    // A result may move to an earlier place; the forward pass does not move its own.
+    const bool is_moved = is_statistics || (!is_forward && is_result);
+    if (is_used_between(call.tensors[i], !is_moved)) {
+      return "other statements use the memory of an operand";
+    }
+  }
+  return nullptr;
+}
+
+const char* Checker::run(const std::set<std::uint32_t>& replaced) const {
+  for (const AttentionCall* call : calls_) {
+    if (const char* fault = call_fault(*call)) {
+      return fault;
+    }
+  }
+  if (calls_.size() > 1) {
+    const auto& [q, k, v, o, d_o, d_q, d_k, d_v] = calls_[1]->attention.volumes;
+    if (d_o.dims != o.dims || d_q.dims != q.dims || d_k.dims != k.dims || d_v.dims != v.dims) {
+      return "the gradients have other shapes";
+    }
+  }
+  // The next round of a repeat block must not read what this round does not compute.
+  for (std::size_t number = block_.first; block_.repeat >= 0 && number < block_.last; ++number) {
+    for (const std::uint32_t tensor : replaced) {
+      if (!members_.contains(number) && reads(number, tensor)) {
+        return "the repeat block reads its scores";
+      }
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+std::string move_fault(const Program& program, const program::Block& block, const FoundAttention& found,
+                       const std::set<std::uint32_t>& replaced) {
+  const char* fault = Checker(program, block, found).run(replaced);
+  return fault != nullptr ? fault : "";
+}
+
+}  // namespace yoke::codegen

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/attention_moves.h: whether the statements of attention may run together.
+#pragma once
+
+#include <yoke/program/program.h>
+
+#include <cstdint>
+#include <set>
+#include <string>
+
+#include "attention.h"
+
+namespace yoke::codegen {
+
+// Returns why the calls must not run instead of their statements, at their places: statements between them use
+// memory of theirs, or volumes have forms that no library takes. `replaced` are the tensors that the calls do not
+// compute. Empty: they may.
+std::string move_fault(const program::Program& program, const program::Block& block,
+                       const FoundAttention& found, const std::set<std::uint32_t>& replaced);
+
+}  // namespace yoke::codegen
