@@ -153,6 +153,15 @@ bool Matcher::start() {
   if (!frame) {
     return false;
   }
+  // Each head has its own queries and keys; a layer's weights, for example, are for all rows.
+  for (std::size_t loop = 0; loop < statement.loops.size(); ++loop) {
+    const int dimension = frame->dimension_of[loop];
+    if (dimension >= 0 && static_cast<std::size_t>(dimension) + 2 < rank &&
+        (product->forms[product->a.address].loops[loop] == 0 ||
+         product->forms[product->b.address].loops[loop] == 0)) {
+      return false;
+    }
+  }
   type_ = product->a.type;
   const auto size = static_cast<int>(statement.reduce_loops[0]);
   const Loops queries = loops_of(*frame, rank - 2, size);
@@ -263,13 +272,14 @@ std::string Matcher::scan() {
   return {};
 }
 
-// Whether a later statement computes the maximum of each row of something like the scores.
+// Whether a later statement computes the maximum of each row of something with the dimensions of the scores.
 bool Matcher::precedes_maximum() const {
   const std::vector<std::uint64_t>& dims = tracker_->dims();
   return std::any_of(program_.statements.begin() + static_cast<std::ptrdiff_t>(scores_),
                      program_.statements.end(), [&](const Statement& statement) {
                        const auto& row = program_.tensors[statement.target.tensor].dims;
                        return statement.reduce == program::Reduce::kMax && row.size() + 1 >= dims.size() &&
+                              statement.loops[statement.reduce_loops[0]].extent == dims.back() &&
                               std::equal(dims.begin(), dims.end() - 1, row.begin());
                      });
 }
