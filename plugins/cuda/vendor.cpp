@@ -6,6 +6,8 @@
 #include <array>
 #include <tuple>
 
+#include "attention.h"
+
 namespace yoke::cuda {
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -68,7 +70,8 @@ const gpu::VendorFacts& Vendor::facts() const {
               .f16 = 2,
               .bf16 = 9,
               .takes_gradient_first = false,
-              .may_accumulate = true},
+              .may_accumulate = true,
+              .oldest_for_attention = kOldestForAttention},
       .comm = {.name = "NCCL", .variable = "YOKE_NCCL_LIBRARY", .files = {"libnccl.so.2"}},
   };
   return facts;
@@ -159,6 +162,13 @@ int Vendor::convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*&
   return function(call.handle, &kOne, call.tensors[0], call.data[0], call.tensors[1], call.data[1],
                   call.convolution, static_cast<int>(call.algorithm), call.workspace, call.workspace_bytes,
                   call.accumulates ? &kOne : &kZero, call.tensors[2], call.data[2]);
+}
+
+std::unique_ptr<gpu::AttentionPlan> Vendor::plan_attention(const gpu::Dnn& dnn, void* handle,
+                                                           const codegen::Target& target,
+                                                           const codegen::LibraryAttention& attention,
+                                                           gpu::DnnFault& fault) const {
+  return cuda::plan_attention(dnn, {handle, nullptr}, target.capability, attention, fault);
 }
 
 std::string Vendor::error_text(int code) const {

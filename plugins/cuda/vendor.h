@@ -4,12 +4,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "driver.h"
 
 namespace yoke::cuda {
+
+// NOT_SUPPORTED, ARCH_MISMATCH and BAD_PARAM of cuDNN 8, and those of cuDNN 9 with their details.
+inline bool is_refusal(int code) {
+  return code == 9 || code == 6 || code == 3 || code / 1000 == 2 || code / 1000 == 3;
+}
 
 class Vendor : public gpu::Vendor {
  public:
@@ -31,10 +37,11 @@ class Vendor : public gpu::Vendor {
   std::vector<std::uint64_t> algorithms(const codegen::LibraryConvolution& convolution,
                                         const std::uint64_t* results, std::size_t count) const override;
   int convolve(const gpu::Dnn& dnn, const gpu::DnnCall& call, const char*& name) const override;
-  // NOT_SUPPORTED, ARCH_MISMATCH and BAD_PARAM of cuDNN 8, and those of cuDNN 9 with their details.
-  bool is_unsupported(int code) const override {
-    return code == 9 || code == 6 || code == 3 || code / 1000 == 2 || code / 1000 == 3;
-  }
+  bool is_unsupported(int code) const override { return is_refusal(code); }
+  std::unique_ptr<gpu::AttentionPlan> plan_attention(const gpu::Dnn& dnn, void* handle,
+                                                     const codegen::Target& target,
+                                                     const codegen::LibraryAttention& attention,
+                                                     gpu::DnnFault& fault) const override;
   int launch_host(void* stream, gpu::HostCall& call) const override {
     return launch_host_(stream, call.function, call.user);
   }

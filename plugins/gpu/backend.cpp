@@ -178,6 +178,11 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
           "factors, padding may become NaN.",
           false),
       sdk::OptionSpec::flag(
+          "vendor_attention",
+          "Let cuDNN compute attention in bf16 and f16, if it is installed; it does not round the scores to "
+          "16 bits.",
+          false),
+      sdk::OptionSpec::flag(
           "atomics", "Let scatters add with atomics: in any order, so results may differ from run to run.",
           false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has 10 bits.", false),
@@ -195,7 +200,7 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   chosen.memory_limit = static_cast<std::uint64_t>(options.integer("memory_limit"));
   chosen.code.graphs = options.flag("graphs");
   chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu"),
-                       options.flag("vendor_convolution")},
+                       options.flag("vendor_convolution"), options.flag("vendor_attention")},
                       options.flag("atomics")};
   chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
                                                   static_cast<std::uint64_t>(options.integer("cache_limit")));

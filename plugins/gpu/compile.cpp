@@ -180,11 +180,13 @@ codegen::Plan plan_for(Context& context, const program::Program& program, const 
   const LibraryOptions& use = options.libraries;
   ProductChooser products(context.products(), use);
   ConvolutionChooser convolutions(context.convolutions(), use);
+  AttentionChooser attentions(context.attentions());
   codegen::Target target = context.hardware().target;
   target.atomics = options.atomics;
   codegen::Libraries libraries;
   libraries.products = use.vendor ? &products : nullptr;
   libraries.convolutions = use.vendor && use.convolutions ? &convolutions : nullptr;
+  libraries.attentions = use.vendor && use.attention ? &attentions : nullptr;
   return codegen::generate(program, target, libraries);
 }
 
@@ -213,6 +215,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     const LibraryOptions& use = options.libraries;
     calls_.push_back(launch.product       ? context_->products().plan(*launch.product, use)
                      : launch.convolution ? context_->convolutions().plan(*launch.convolution, use)
+                     : launch.attention   ? context_->attentions().plan(*launch.attention)
                                           : nullptr);
     if (launch.is_library_call() && calls_.back() == nullptr) {
       throw sdk::Failure(YOKE_STATUS_UNAVAILABLE, "a library no longer plans what it planned before");

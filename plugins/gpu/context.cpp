@@ -41,7 +41,8 @@ Context::Context(std::shared_ptr<Machine> machine, const Hardware& hardware)
       serial_(next_serial()),
       pool_(vendor(), driver()),
       products_(std::make_unique<Products>(*this)),
-      convolutions_(std::make_unique<Convolutions>(*this)) {
+      convolutions_(std::make_unique<Convolutions>(*this)),
+      attentions_(std::make_unique<Attentions>(*this)) {
   check(driver().context_retain.name, driver().context_retain(&handle_, hardware.device));
   try {
     const Current current = enter();
@@ -60,6 +61,7 @@ Context::~Context() {
   anchor_.reset();
   products_.reset();
   convolutions_.reset();
+  attentions_.reset();
   if (const Current current = try_enter()) {
     pool_.trim();
     for (const std::vector<void*>& events : events_) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "attentions.h"
 #include "convolutions.h"
 #include "machine.h"
 #include "pool.h"
@@ -130,6 +131,7 @@ class Context {
   Pool& pool() noexcept { return pool_; }
   Products& products() noexcept { return *products_; }
   Convolutions& convolutions() noexcept { return *convolutions_; }
+  Attentions& attentions() noexcept { return *attentions_; }
   Peer peer() const noexcept { return {handle_, hardware_.device}; }
   // The stream for work that names no stream.
   void* immediate() const noexcept { return immediate_; }
@@ -154,6 +156,7 @@ class Context {
   Pool pool_;
   std::unique_ptr<Products> products_;
   std::unique_ptr<Convolutions> convolutions_;
+  std::unique_ptr<Attentions> attentions_;
   std::atomic<bool> is_lost_{false};
   std::mutex losing_mutex_;
   std::mutex mutex_;

@@ -10,9 +10,8 @@
 
 namespace yoke::gpu {
 
-DeviceLibrary::DeviceLibrary(Context& context, const LibraryFacts& facts, std::string kind,
-                             std::string option)
-    : context_(context), facts_(facts), kind_(std::move(kind)), option_(std::move(option)) {}
+DeviceLibrary::DeviceLibrary(Context& context, LibraryFacts facts, std::string kind, std::string option)
+    : context_(context), facts_(std::move(facts)), kind_(std::move(kind)), option_(std::move(option)) {}
 
 DeviceLibrary::~DeviceLibrary() {
   if (handles_.empty()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/gpu/device_library.h: what products and convolutions of the vendor's libraries have in common.
+// plugins/gpu/device_library.h: what products, convolutions and attention of the vendor's libraries have in common.
 //
 // The libraries are optional. They choose an algorithm when a program is compiled, without timing, and a routine
 // launches it, also within a graph.
@@ -27,6 +27,7 @@ struct LibraryOptions {
   bool tf32 = false;          // f32 factors are rounded to 10 bits
   bool relu = false;          // the library of products may apply relu, which may turn NaN into 0
   bool convolutions = false;  // use the library of convolutions, which may turn padding into NaN
+  bool attention = false;     // use the library of convolutions for attention, which rounds elsewhere
 };
 
 // An object of a library, destroyed with its owner.
@@ -107,10 +108,11 @@ class DeviceLibrary {
   // is current.
   void check_launch(const char* name, int code) const;
   const Vendor& vendor() const noexcept;
+  Context& context() const noexcept { return context_; }
 
  protected:
   // `kind` is what it computes, for the log: "product". `option` turns it off.
-  DeviceLibrary(Context& context, const LibraryFacts& facts, std::string kind, std::string option);
+  DeviceLibrary(Context& context, LibraryFacts facts, std::string kind, std::string option);
 
   struct Opened {
     std::string fault;  // why the library cannot be used
@@ -123,14 +125,13 @@ class DeviceLibrary {
   // Returns the call that `make` makes. Returns null if it makes none, because the library does not support the
   // call, or if it fails. Equal texts get the same object.
   Planned plan(const std::string& text, const std::function<std::shared_ptr<PlannedCall>()>& make);
-  Context& context() const noexcept { return context_; }
 
  private:
   std::string find_fault();
   void give_back(void* handle) noexcept;
 
   Context& context_;
-  const LibraryFacts& facts_;
+  LibraryFacts facts_;
   std::string kind_;
   std::string option_;
   Opened opened_;

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -141,6 +143,7 @@ struct DnnFacts {
   int bf16;
   bool takes_gradient_first;  // the factors are dy and w, dy and x, or w and x; else in the reverse order
   bool may_accumulate;
+  int oldest_for_attention;  // the oldest version that computes attention
 };
 // The most results of a search, and the size of the largest one in 8-byte words.
 inline constexpr std::size_t kDnnResults = 16;
@@ -165,6 +168,41 @@ const F& of_kind(codegen::ConvolutionKind kind, const F& forward, const F& input
          : kind == codegen::ConvolutionKind::kInputGradient ? input
                                                             : filter;
 }
+
+// The function of a library that failed first, and its error number; 0: none has.
+struct DnnFault {
+  const char* name = "";
+  int code = 0;
+};
+
+// Attention that is bound to memory.
+class BoundAttention {
+ public:
+  virtual ~BoundAttention() = default;
+  virtual DnnFault launch(void* handle) const = 0;
+
+ protected:
+  BoundAttention() = default;
+  BoundAttention(const BoundAttention&) = delete;
+  BoundAttention& operator=(const BoundAttention&) = delete;
+};
+
+// Attention with a plan of the library.
+class AttentionPlan {
+ public:
+  virtual ~AttentionPlan() = default;
+  AttentionPlan(const AttentionPlan&) = delete;
+  AttentionPlan& operator=(const AttentionPlan&) = delete;
+  // `data` are the addresses of the volumes' first elements, then of the statistics if there are any.
+  virtual std::unique_ptr<BoundAttention> bind(std::span<const Address> data, Address workspace,
+                                               DnnFault& fault) const = 0;
+
+  std::uint64_t workspace_bytes = 0;
+  std::string identity;  // of the algorithm
+
+ protected:
+  AttentionPlan() = default;
+};
 
 // The library of collectives.
 struct CommFacts {
@@ -268,6 +306,12 @@ class Vendor {
   // Launches it. Sets the name of the function that it calls.
   virtual int convolve(const Dnn& dnn, const DnnCall& call, const char*& name) const = 0;
   virtual bool is_unsupported(int code) const = 0;  // as opposed to a failure
+  // Plans attention whose results are the same in each run. Returns null if the library does not compute it, or with
+  // the fault of a function that failed.
+  virtual std::unique_ptr<AttentionPlan> plan_attention(const Dnn&, void* /*handle*/, const codegen::Target&,
+                                                        const codegen::LibraryAttention&, DnnFault&) const {
+    return nullptr;
+  }
 
   virtual int copy_peer(Address target, Peer to, Address source, Peer from, std::size_t byte_count,
                         void* stream) const = 0;

@@ -25,6 +25,7 @@ struct Run {
   std::int64_t batch;
   Optimizer optimizer;
   std::int64_t shards = 1;
+  Precision precision = Precision::kF32;
 };
 
 std::vector<Run> runs() {
@@ -66,6 +67,7 @@ std::vector<std::string> texts_of(const Run& run) {
   options.backend_name = control->name;
   options.shards = run.shards;
   options.batch_size = run.batch;
+  options.precision = run.precision;
   options.optimizer = run.optimizer;
   options.merge = MergeStrategy::kOwner;  // kAuto measures the links
   options.placement = Placement::kOwner;
@@ -96,6 +98,11 @@ std::vector<std::string> texts_of(const Run& run) {
 }
 
 }  // namespace
+
+std::vector<std::string> gpt_programs(bool is_f16) {
+  const auto make = [] { return models::text_model("gpt", kSymbols).module; };
+  return texts_of({"gpt", make, {64}, 8, AdamW{}, 1, is_f16 ? Precision::kF16 : Precision::kBF16});
+}
 
 std::vector<std::pair<std::string, std::string>> model_programs(bool all) {
   std::vector<std::pair<std::string, std::string>> programs;

@@ -16,4 +16,7 @@ constexpr std::string_view kLargestModel = "resnet18";
 // optimizer and every known model, the largest one only if `all` is set.
 std::vector<std::pair<std::string, std::string>> model_programs(bool all);
 
+// The programs of training gpt on one device, with products in bf16 or f16.
+std::vector<std::string> gpt_programs(bool is_f16);
+
 }  // namespace yoke::codegen::test

@@ -9,6 +9,7 @@
 #include "blas.h"
 #include "context.h"
 #include "dnn.h"
+#include "dnn_graph.h"
 #include "module.h"
 
 namespace fake_gpu {
@@ -100,7 +101,11 @@ void report_leaks(int device) {
       {"graphs", graphs().count(device)},
       {"executable graphs", executables().count(device)},
       {"handles of the library of products", blas_handles().count(device)},
-      {"handles of the library of convolutions", dnn_handles().count(device)}};
+      {"handles of the library of convolutions", dnn_handles().count(device)},
+#ifndef FAKE_GPU_HIP
+      {"descriptors of graphs of the library of convolutions", graph_objects().count(device)},
+#endif
+  };
   for (const auto& [kind, number] : counts) {
     if (number != 0) {
       complain("the context of device " + std::to_string(device) + " is released with " +

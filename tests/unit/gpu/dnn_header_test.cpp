@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/gpu/dnn_header_test.cpp: the plugin's numbers and functions of cuDNN, compared with NVIDIA's headers.
+#include <cuda/graph.h>
 #include <cuda/vendor.h>
 #include <cudnn.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@
 #include <cstddef>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "header_functions.h"
@@ -22,6 +24,109 @@ TEST(DnnHeaderTest, NumbersAreThoseOfTheHeader) {
   EXPECT_EQ(dnn.f32, CUDNN_DATA_FLOAT);
   EXPECT_EQ(dnn.f16, CUDNN_DATA_HALF);
   EXPECT_EQ(dnn.bf16, CUDNN_DATA_BFLOAT16);
+}
+
+TEST(DnnHeaderTest, GraphsHaveTheNumbersOfTheHeader) {
+  const std::pair<int, int> numbers[] = {
+      {cuda::graph::kPointwise, CUDNN_BACKEND_POINTWISE_DESCRIPTOR},
+      {cuda::graph::kEngine, CUDNN_BACKEND_ENGINE_DESCRIPTOR},
+      {cuda::graph::kEngineConfig, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR},
+      {cuda::graph::kHeuristic, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR},
+      {cuda::graph::kPlan, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR},
+      {cuda::graph::kKnobChoice, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR},
+      {cuda::graph::kPointwiseOperation, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR},
+      {cuda::graph::kOperationGraph, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR},
+      {cuda::graph::kVariantPack, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR},
+      {cuda::graph::kTensor, CUDNN_BACKEND_TENSOR_DESCRIPTOR},
+      {cuda::graph::kMatmul, CUDNN_BACKEND_MATMUL_DESCRIPTOR},
+      {cuda::graph::kMatmulOperation, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR},
+      {cuda::graph::kReduction, CUDNN_BACKEND_REDUCTION_DESCRIPTOR},
+      {cuda::graph::kReductionOperation, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR},
+      {cuda::graph::kReshapeOperation, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR},
+      {cuda::graph::kPointwiseMode, CUDNN_ATTR_POINTWISE_MODE},
+      {cuda::graph::kPointwiseType, CUDNN_ATTR_POINTWISE_MATH_PREC},
+      {cuda::graph::kPointwiseAxis, CUDNN_ATTR_POINTWISE_AXIS},
+      {cuda::graph::kHeuristicMode, CUDNN_ATTR_ENGINEHEUR_MODE},
+      {cuda::graph::kHeuristicGraph, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH},
+      {cuda::graph::kHeuristicResults, CUDNN_ATTR_ENGINEHEUR_RESULTS},
+      {cuda::graph::kConfigEngine, CUDNN_ATTR_ENGINECFG_ENGINE},
+      {cuda::graph::kConfigKnobs, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES},
+      {cuda::graph::kPlanHandle, CUDNN_ATTR_EXECUTION_PLAN_HANDLE},
+      {cuda::graph::kPlanConfig, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG},
+      {cuda::graph::kPlanWorkspace, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE},
+      {cuda::graph::kKnobType, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE},
+      {cuda::graph::kKnobValue, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE},
+      {cuda::graph::kPointwiseDescriptor, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR},
+      {cuda::graph::kPointwiseX, CUDNN_ATTR_OPERATION_POINTWISE_XDESC},
+      {cuda::graph::kPointwiseB, CUDNN_ATTR_OPERATION_POINTWISE_BDESC},
+      {cuda::graph::kPointwiseY, CUDNN_ATTR_OPERATION_POINTWISE_YDESC},
+      {cuda::graph::kPointwiseT, CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
+      {cuda::graph::kGraphHandle, CUDNN_ATTR_OPERATIONGRAPH_HANDLE},
+      {cuda::graph::kGraphOperations, CUDNN_ATTR_OPERATIONGRAPH_OPS},
+      {cuda::graph::kTensorAlignment, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT},
+      {cuda::graph::kTensorType, CUDNN_ATTR_TENSOR_DATA_TYPE},
+      {cuda::graph::kTensorDims, CUDNN_ATTR_TENSOR_DIMENSIONS},
+      {cuda::graph::kTensorStrides, CUDNN_ATTR_TENSOR_STRIDES},
+      {cuda::graph::kTensorId, CUDNN_ATTR_TENSOR_UNIQUE_ID},
+      {cuda::graph::kTensorIsVirtual, CUDNN_ATTR_TENSOR_IS_VIRTUAL},
+      {cuda::graph::kTensorIsByValue, CUDNN_ATTR_TENSOR_IS_BY_VALUE},
+      {cuda::graph::kPackIds, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS},
+      {cuda::graph::kPackPointers, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS},
+      {cuda::graph::kPackWorkspace, CUDNN_ATTR_VARIANT_PACK_WORKSPACE},
+      {cuda::graph::kEngineIndex, CUDNN_ATTR_ENGINE_GLOBAL_INDEX},
+      {cuda::graph::kEngineNotes, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE},
+      {cuda::graph::kMatmulType, CUDNN_ATTR_MATMUL_COMP_TYPE},
+      {cuda::graph::kMatmulA, CUDNN_ATTR_OPERATION_MATMUL_ADESC},
+      {cuda::graph::kMatmulB, CUDNN_ATTR_OPERATION_MATMUL_BDESC},
+      {cuda::graph::kMatmulC, CUDNN_ATTR_OPERATION_MATMUL_CDESC},
+      {cuda::graph::kMatmulDescriptor, CUDNN_ATTR_OPERATION_MATMUL_DESC},
+      {cuda::graph::kReductionOperator, CUDNN_ATTR_REDUCTION_OPERATOR},
+      {cuda::graph::kReductionType, CUDNN_ATTR_REDUCTION_COMP_TYPE},
+      {cuda::graph::kReductionX, CUDNN_ATTR_OPERATION_REDUCTION_XDESC},
+      {cuda::graph::kReductionY, CUDNN_ATTR_OPERATION_REDUCTION_YDESC},
+      {cuda::graph::kReductionDescriptor, CUDNN_ATTR_OPERATION_REDUCTION_DESC},
+      {cuda::graph::kReshapeX, CUDNN_ATTR_OPERATION_RESHAPE_XDESC},
+      {cuda::graph::kReshapeY, CUDNN_ATTR_OPERATION_RESHAPE_YDESC},
+      {cuda::graph::kOfHandle, CUDNN_TYPE_HANDLE},
+      {cuda::graph::kOfDataType, CUDNN_TYPE_DATA_TYPE},
+      {cuda::graph::kOfBoolean, CUDNN_TYPE_BOOLEAN},
+      {cuda::graph::kOfInt64, CUDNN_TYPE_INT64},
+      {cuda::graph::kOfPointer, CUDNN_TYPE_VOID_PTR},
+      {cuda::graph::kOfHeuristicMode, CUDNN_TYPE_HEUR_MODE},
+      {cuda::graph::kOfKnobType, CUDNN_TYPE_KNOB_TYPE},
+      {cuda::graph::kOfNote, CUDNN_TYPE_NUMERICAL_NOTE},
+      {cuda::graph::kOfPointwiseMode, CUDNN_TYPE_POINTWISE_MODE},
+      {cuda::graph::kOfDescriptor, CUDNN_TYPE_BACKEND_DESCRIPTOR},
+      {cuda::graph::kOfReduction, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE},
+      {cuda::graph::kF32, CUDNN_DATA_FLOAT},
+      {cuda::graph::kF16, CUDNN_DATA_HALF},
+      {cuda::graph::kI32, CUDNN_DATA_INT32},
+      {cuda::graph::kBF16, CUDNN_DATA_BFLOAT16},
+      {cuda::graph::kBool, CUDNN_DATA_BOOLEAN},
+      {cuda::graph::kAdd, CUDNN_POINTWISE_ADD},
+      {cuda::graph::kMultiply, CUDNN_POINTWISE_MUL},
+      {cuda::graph::kDivide, CUDNN_POINTWISE_DIV},
+      {cuda::graph::kSubtract, CUDNN_POINTWISE_SUB},
+      {cuda::graph::kExp, CUDNN_POINTWISE_EXP},
+      {cuda::graph::kLog, CUDNN_POINTWISE_LOG},
+      {cuda::graph::kIsGreaterOrEqual, CUDNN_POINTWISE_CMP_GE},
+      {cuda::graph::kIndex, CUDNN_POINTWISE_GEN_INDEX},
+      {cuda::graph::kSelect, CUDNN_POINTWISE_BINARY_SELECT},
+      {cuda::graph::kSum, CUDNN_REDUCE_TENSOR_ADD},
+      {cuda::graph::kMaximum, CUDNN_REDUCE_TENSOR_MAX},
+      {cuda::graph::kFallback, CUDNN_HEUR_MODE_FALLBACK},
+      {cuda::graph::kBest, CUDNN_HEUR_MODE_A},
+      {cuda::graph::kConvertsInputs, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS},
+      {cuda::graph::kReducedSums, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
+      {cuda::graph::kNondeterministic, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}};
+  for (const auto& [ours, theirs] : numbers) {
+    EXPECT_EQ(ours, theirs);
+  }
+  EXPECT_GE(static_cast<int>(cuda::graph::kNoteCount), static_cast<int>(CUDNN_NUMERICAL_NOTE_TYPE_COUNT));
+#if CUDNN_VERSION >= 90800
+  EXPECT_EQ(static_cast<int>(cuda::graph::kHeuristicDevice),
+            static_cast<int>(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP));
+#endif
 }
 
 // What the plugin passes to functions that the test replaces.
@@ -150,6 +255,12 @@ TEST(DnnHeaderTest, FunctionsHaveTheParametersOfTheHeader) {
   EXPECT_ALIKE(forward, cudnnConvolutionForward);
   EXPECT_ALIKE(input, cudnnConvolutionBackwardData);
   EXPECT_ALIKE(filter, cudnnConvolutionBackwardFilter);
+  EXPECT_ALIKE(descriptor_create, cudnnBackendCreateDescriptor);
+  EXPECT_ALIKE(descriptor_set, cudnnBackendSetAttribute);
+  EXPECT_ALIKE(descriptor_get, cudnnBackendGetAttribute);
+  EXPECT_ALIKE(descriptor_finalize, cudnnBackendFinalize);
+  EXPECT_ALIKE(descriptor_destroy, cudnnBackendDestroyDescriptor);
+  EXPECT_ALIKE(graph_execute, cudnnBackendExecute);
 }
 
 // A tensor's descriptor must not be passed as the filters: the headers' types are the order of the arguments.

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/fake_gpu/tests/attention_test.cpp: attention that the fake of cuDNN computes, and what the plugins do without
+// it. Each test runs in its own process, because the fakes read variables once.
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "exact_attention.h"
+#include "products_on_fakes.h"
+
+namespace yoke::gpu {
+namespace {
+
+using Shape = AttentionShape;
+
+std::string remark_of(const Shape& shape) {
+  return std::string("by cuDNN: ") + (shape.is_causal ? "causal " : "") + "attention, " +
+         std::to_string(shape.batch * shape.heads) + " heads of " + std::to_string(shape.size) + ", " +
+         std::to_string(shape.queries) + " queries, " + std::to_string(shape.keys) + " keys";
+}
+
+Conditions conditions(std::map<std::string, std::string> variables = {}, bool is_hip = false) {
+  Conditions made = {is_hip, {}, std::move(variables)};
+  made.options.attention = true;
+  return made;
+}
+
+// The third launch of a routine launches a graph.
+std::string fault_of(const Conditions& setup, const Shape& shape, const std::string& remark) {
+  const std::string body = body_of(shape);
+  Bound bound(setup, Product{"attention", body.c_str(), ""});
+  if (bound.reason() != remark) {
+    return "'" + bound.reason() + "' instead of '" + remark + "'\n" + the_log;
+  }
+  const conformance::Contents first = bound.run();
+  std::string fault = compare_attention(shape, conformance::initial_arguments(bound.one()), first);
+  for (int launch = 0; launch < 2 && fault.empty(); ++launch) {
+    fault = bound.run() == first ? "" : "a launch gives different results than the first";
+  }
+  return fault;
+}
+
+constexpr Shape kShapes[] = {{},
+                             {.type = "f16"},
+                             {.is_causal = false},
+                             {.has_gradient = false},
+                             {.queries = 40, .keys = 24},
+                             {.queries = 20, .keys = 33, .size = 8, .value_size = 24},
+                             {.type = "f16", .batch = 1, .heads = 1, .size = 128, .value_size = 128},
+                             {.queries = 7, .keys = 5, .is_causal = false, .has_gradient = false}};
+
+TEST(AttentionTest, LibraryComputesAttentionAndGradientsWithinTheRoundingOf16Bits) {
+  for (const Shape& shape : kShapes) {
+    expect_ok([&] { return fault_of(conditions(), shape, remark_of(shape)); });
+  }
+}
+
+TEST(AttentionTest, ArgumentsNeedTheAlignmentOfTheLibrary) {
+  expect_ok([]() -> std::string {
+    const std::string body = body_of({});
+    const Bound bound(conditions(), Product{"attention", body.c_str(), ""});
+    const bool fits =
+        std::all_of(bound.alignments().begin(), bound.alignments().end(),
+                    [](std::uint32_t alignment) { return alignment == codegen::kLibraryAlignment; });
+    return fits && bound.alignments().size() == 8 ? "" : "an argument needs less";
+  });
+}
+
+// No scores: the workspaces of the library and the statistics.
+TEST(AttentionTest, WorkspaceIsThatOfTheLibrary) {
+  expect_ok([]() -> std::string {
+    Conditions off = conditions();
+    off.options.attention = false;
+    const std::string body = body_of({.queries = 128, .keys = 128, .has_gradient = false});
+    const Product product = {"attention", body.c_str(), ""};
+    const std::uint64_t kernels = Bound(off, product).workspace_byte_count();
+    const std::uint64_t library = Bound(conditions(), product).workspace_byte_count();
+    return kernels >= 6 * 128 * 128 * 6 && library == 0 ? "" : std::to_string(library);
+  });
+}
+
+const std::string kNotBy = "attention not by cuDNN: ";
+const std::string kUnsupported = kNotBy + "it does not support the attention";
+
+// What kernels compute is compared with the reference executor.
+std::string fault_of_kernels(const Conditions& setup, const Shape& shape, const std::string& remark) {
+  const std::string body = body_of(shape);
+  return fault_of(setup, Product{"kernels", body.c_str(), ""}, remark);
+}
+
+const std::string kUsual = ": the loops are not those of matrices";  // without the option
+
+TEST(AttentionTest, KernelsComputeAttentionWithoutTheLibrary) {
+  const std::map<std::string, std::map<std::string, std::string>> cases = {
+      {"nonexistent.so", {{"YOKE_CUDNN_LIBRARY", "/nonexistent.so"}}},
+      {"is too old: libm.so.6 has no", {{"YOKE_CUDNN_LIBRARY", "libm.so.6"}}},
+      {"its version is 9.18, and yoke needs 9.19", {{"FAKE_GPU_DNN", "91800"}}},
+      {"Create failed with status 1; set the option vendor_attention=off",
+       {{"FAKE_GPU_FAIL", "dnn_create:1:1"}}}};
+  for (const auto& [sign, variables] : cases) {
+    expect_ok([&, s = sign, v = variables]() -> std::string {
+      const std::string fault = fault_of_kernels(conditions(v), {}, "not by cublasLt" + kUsual);
+      const bool is_logged =
+          the_log.find("attentions.skip") != std::string::npos && the_log.find(s) != std::string::npos;
+      return fault + (is_logged ? "" : "the log lacks '" + s + "': " + the_log);
+    });
+  }
+}
+
+TEST(AttentionTest, OptionsTurnTheLibraryOff) {
+  for (const bool vendor : {true, false}) {
+    expect_ok([&]() -> std::string {
+      Conditions off = conditions();
+      off.options.attention = !vendor;
+      off.options.vendor = vendor;
+      const std::string body = body_of({});
+      const Product product = {"off", body.c_str(), ""};
+      const std::string fault = fault_of(off, product, Bound(off, product).reason());
+      return fault + (the_log.find("attentions.") == std::string::npos ? "" : the_log);
+    });
+  }
+}
+
+TEST(AttentionTest, MiopenComputesNone) {
+  expect_ok([]() -> std::string {
+    const std::string remark =
+        "not by hipBLASLt" + kUsual + "; attention not by MIOpen: it does not support the attention";
+    return fault_of_kernels(conditions({}, true), {}, remark);
+  });
+}
+
+TEST(AttentionTest, KernelsComputeWhatDevicesAndHeadsDoNotAllow) {
+  struct Case {
+    const char* capability;
+    Shape shape;
+    bool is_supported;
+  };
+  const Case cases[] = {{"75", {.has_gradient = false}, false},
+                        {"80", {}, true},
+                        {"89", {}, true},
+                        {"100", {}, false},
+                        {"120", {.has_gradient = false}, true},
+                        {"90", {.size = 12}, false},
+                        {"90", {.size = 136}, false},
+                        {"90", {.value_size = 136}, false},
+                        {"90", {.queries = 1, .keys = 24}, false}};
+  for (const Case& one : cases) {
+    expect_ok([&]() -> std::string {
+      const Conditions setup = conditions({{"FAKE_GPU_CAPABILITY", one.capability}});
+      if (one.is_supported) {
+        return fault_of(setup, one.shape, remark_of(one.shape));
+      }
+      const std::string body = body_of(one.shape);
+      const std::string reason = Bound(setup, Product{"refused", body.c_str(), ""}).reason();
+      const bool is_taken = reason.find("by cuDNN: causal") != std::string::npos;
+      return is_taken ? reason : fault_of_kernels(setup, one.shape, reason);
+    });
+  }
+}
+
+TEST(AttentionTest, KernelsReplacePlansThatFail) {
+  const char* const cases[] = {
+      "dnn_descriptor_create:1+:2000", "dnn_descriptor_create:7+:1",      "dnn_descriptor_set:3:3000",
+      "dnn_descriptor_set:3+:2",       "dnn_descriptor_get:1+:3000",      "dnn_descriptor_get:2+:5000",
+      "dnn_descriptor_finalize:20+:4", "dnn_descriptor_finalize:1+:3000", "dnn_descriptor_destroy:1+:4"};
+  for (const std::string call : cases) {
+    expect_ok([&]() -> std::string {
+      const bool is_taken = call.starts_with("dnn_descriptor_destroy");
+      const std::string remark = "not by cublasLt" + kUsual + "; " + kUnsupported;
+      const Conditions setup = conditions({{"FAKE_GPU_FAIL", call}});
+      const std::string fault =
+          is_taken ? fault_of(setup, Shape{}, remark_of({})) : fault_of_kernels(setup, {}, remark);
+      return fault + (the_log.find("attentions.plan") != std::string::npos ? "" : "the log lacks the reason");
+    });
+  }
+}
+
+// Only planned, because it has millions of scores.
+TEST(AttentionTest, LargeWorkspacesAreLeftToKernels) {
+  expect_ok([]() -> std::string {
+    const Shape large = {.batch = 8, .heads = 8, .queries = 1024, .keys = 1024};
+    const std::string body = body_of(large);
+    const auto context = machine_of(conditions())->context(0);
+    const std::string reason =
+        verdicts(*context, text_of(Product{"large", body.c_str(), ""}), {conditions().options}).at(0).reason;
+    return reason.find(kUnsupported) != std::string::npos ? "" : reason;
+  });
+}
+
+TEST(AttentionTest, AttentionThatFailsIsAnErrorThatNamesTheCall) {
+  expect_ok([]() -> std::string {
+    const std::string body = body_of({});
+    Bound bound(conditions({{"FAKE_GPU_FAIL", "dnn_graph_execute:1:5000"}}),
+                Product{"fails", body.c_str(), ""});
+    try {
+      bound.run();
+    } catch (const sdk::Failure& failure) {
+      const char* const sign =
+          "cudnnBackendExecute failed with status 5000; set the option vendor_attention=off";
+      const bool is_named = failure.text().find(sign) != std::string::npos;
+      return failure.code() == YOKE_STATUS_UNAVAILABLE && is_named ? "" : failure.text();
+    }
+    return "the launch succeeds";
+  });
+}
+
+TEST(AttentionTest, FingerprintNamesTheEngineAndItsKnobs) {
+  const auto fingerprint = [](const Shape& shape, const Conditions& setup) {
+    const std::string body = body_of(shape);
+    return Bound(setup, Product{"attention", body.c_str(), ""}).fingerprint();
+  };
+  expect_ok([&]() -> std::string {
+    const std::string usual = fingerprint({}, conditions());
+    const bool is_logged = the_log.find(" engine 2 32=12\"") != std::string::npos;
+    Conditions off = conditions();
+    off.options.attention = false;
+    const bool is_new =
+        fingerprint({}, off) != usual && fingerprint({.is_causal = false}, conditions()) != usual;
+    return fingerprint({}, conditions()) == usual && is_new && is_logged
+               ? ""
+               : "a fingerprint is wrong: " + the_log;
+  });
+}
+
+}  // namespace
+}  // namespace yoke::gpu
