@@ -103,11 +103,12 @@ TrainData text_file(TrainOptions& options) {
   const std::uint64_t train_count = divide(options, text.alphabet, *symbols);
   const std::uint64_t test_count = symbols->size() - train_count;
   if (symbols->size() < 10 || test_count <= context || train_count <= context) {
-    throw Error(ErrorCode::kInvalidArgument,
-                options.data.string() + ": the text has " + counted(symbols->size(), "character") +
-                    ", but --model " + options.model + " needs at least " + grouped(10 * (context + 1)) +
-                    ": the last tenth is for testing; use a longer text, or a smaller context, as with --model " +
-                    options.model.substr(0, options.model.find(':')) + ":context=2");
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        options.data.string() + ": the text has " + counted(symbols->size(), "character") + ", but --model " +
+            options.model + " needs at least " + grouped(10 * (context + 1)) +
+            ": the last tenth is for testing; use a longer text, or a smaller context, as with --model " +
+            options.model.substr(0, options.model.find(':')) + ":context=2");
   }
   std::vector<std::uint64_t> positions;
   for (std::uint64_t i = train_count; i + context < symbols->size(); i += model.predicts_last ? 1 : context) {
