@@ -43,9 +43,9 @@ enum Role : std::size_t {
 };
 
 // Matches attention whose scores a statement computes.
-class Matcher {
+class AttentionMatcher {
  public:
-  Matcher(const Program& program, const program::Block& block, std::size_t scores)
+  AttentionMatcher(const Program& program, const program::Block& block, std::size_t scores)
       : program_(program), block_(block), scores_(scores) {}
 
   // Returns nothing if the statement does not start a softmax.
@@ -78,7 +78,7 @@ class Matcher {
 };
 
 // Products of 16-bit factors with f32 sums over one loop.
-std::optional<Product> Matcher::product_of(const Statement& statement) const {
+std::optional<Product> AttentionMatcher::product_of(const Statement& statement) const {
   std::string ignored;
   auto product = statement.assign == program::Assign::kSet && statement.reduce_loops.size() == 1
                      ? matmul::recognize(program_, statement, ignored)
@@ -91,7 +91,7 @@ std::optional<Product> Matcher::product_of(const Statement& statement) const {
 }
 
 // `length` is the dimension of the scores: queries or keys.
-Loops Matcher::loops_of(const Frame& frame, std::size_t length, int size) const {
+Loops AttentionMatcher::loops_of(const Frame& frame, std::size_t length, int size) const {
   const auto find = [&](std::size_t dimension) {
     const auto found =
         std::find(frame.dimension_of.begin(), frame.dimension_of.end(), static_cast<int>(dimension));
@@ -103,8 +103,8 @@ Loops Matcher::loops_of(const Frame& frame, std::size_t length, int size) const 
 
 // Sets the volume of a factor, or of the target if it is null. Returns false if it differs from what the role had, or
 // if it is no volume.
-bool Matcher::set(Role role, const Statement& statement, const Product& product, const Factor* factor,
-                  const Loops& loops) {
+bool AttentionMatcher::set(Role role, const Statement& statement, const Product& product,
+                           const Factor* factor, const Loops& loops) {
   const matmul::Form& form = product.forms[factor != nullptr ? factor->address : matmul::kTarget];
   const std::uint32_t tensor = factor != nullptr ? factor->tensor : product.target;
   Volume volume;
@@ -139,7 +139,7 @@ bool Matcher::set(Role role, const Statement& statement, const Product& product,
 }
 
 // Whether the statement is the product of queries and keys.
-bool Matcher::start() {
+bool AttentionMatcher::start() {
   const Statement& statement = program_.statements[scores_];
   const program::Tensor& target = program_.tensors[statement.target.tensor];
   const std::size_t rank = target.dims.size();
@@ -174,7 +174,7 @@ bool Matcher::start() {
 }
 
 // Weights or gradients of scores times something else.
-bool Matcher::multiply(std::size_t number) {
+bool AttentionMatcher::multiply(std::size_t number) {
   const Statement& statement = program_.statements[number];
   const auto product = product_of(statement);
   if (!product || tracker_->is_tracked(product->a.tensor) == tracker_->is_tracked(product->b.tensor)) {
@@ -221,7 +221,7 @@ bool Matcher::multiply(std::size_t number) {
 }
 
 // The product of the result's gradient and the value.
-bool Matcher::multiply_gradient(std::size_t number) {
+bool AttentionMatcher::multiply_gradient(std::size_t number) {
   const Statement& statement = program_.statements[number];
   const program::Tensor& target = program_.tensors[statement.target.tensor];
   const auto product = target.dims == tracker_->dims() ? product_of(statement) : std::nullopt;
@@ -243,7 +243,7 @@ bool Matcher::multiply_gradient(std::size_t number) {
 }
 
 // Returns why the statements after the scores are no attention.
-std::string Matcher::scan() {
+std::string AttentionMatcher::scan() {
   for (std::size_t number = scores_ + 1; number < program_.statements.size(); ++number) {
     const Statement& statement = program_.statements[number];
     const std::uint32_t target = statement.target.tensor;
@@ -273,7 +273,7 @@ std::string Matcher::scan() {
 }
 
 // Whether a later statement computes the maximum of each row of something with the dimensions of the scores.
-bool Matcher::precedes_maximum() const {
+bool AttentionMatcher::precedes_maximum() const {
   const std::vector<std::uint64_t>& dims = tracker_->dims();
   return std::any_of(program_.statements.begin() + static_cast<std::ptrdiff_t>(scores_),
                      program_.statements.end(), [&](const Statement& statement) {
@@ -284,7 +284,7 @@ bool Matcher::precedes_maximum() const {
                      });
 }
 
-const char* Matcher::result_fault() const {
+const char* AttentionMatcher::result_fault() const {
   if (!tracker_->is_softmax()) {
     return "the scores have no softmax that it computes";
   }
@@ -296,7 +296,7 @@ const char* Matcher::result_fault() const {
   return backward_.empty() || has_all ? nullptr : "a part of the gradient is missing";
 }
 
-AttentionCall Matcher::call(AttentionKind kind) const {
+AttentionCall AttentionMatcher::call(AttentionKind kind) const {
   AttentionCall made;
   const bool is_forward = kind == AttentionKind::kForward;
   made.attention.kind = kind;
@@ -319,7 +319,7 @@ AttentionCall Matcher::call(AttentionKind kind) const {
   return made;
 }
 
-std::optional<FoundAttention> Matcher::run() {
+std::optional<FoundAttention> AttentionMatcher::run() {
   if (!start()) {
     return std::nullopt;
   }
@@ -349,7 +349,7 @@ std::vector<FoundAttention> find_attention(const Program& program, const program
     if (taken.contains(number)) {
       continue;
     }
-    auto found = Matcher(program, block, number).run();
+    auto found = AttentionMatcher(program, block, number).run();
     if (!found) {
       continue;
     }

@@ -15,7 +15,7 @@ namespace {
 using program::Program;
 using program::Statement;
 
-constexpr std::size_t kResult = 3;  // into AttentionCall::tensors; the gradient of the result follows
+constexpr std::size_t kResultTensor = 3;  // into AttentionCall::tensors; the gradient of the result follows
 constexpr std::size_t kFirstGradient = 5;
 
 const char* volume_fault(const Volume& volume) {
@@ -118,7 +118,7 @@ const char* Checker::call_fault(const AttentionCall& call) const {
   }
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const bool is_statistics = i == call.attention.volume_count();
-    const bool is_result = is_statistics || (is_forward ? i == kResult : i >= kFirstGradient);
+    const bool is_result = is_statistics || (is_forward ? i == kResultTensor : i >= kFirstGradient);
     if (is_result && std::count(call.tensors.begin(), call.tensors.end(), call.tensors[i]) > 1) {
       return "a result has the memory of an operand";
     }
