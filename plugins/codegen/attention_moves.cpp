@@ -13,10 +13,9 @@ namespace yoke::codegen {
 namespace {
 
 using program::Program;
-using program::Statement;
 
-constexpr std::size_t kResultTensor = 3;  // into AttentionCall::tensors; the gradient of the result follows
-constexpr std::size_t kFirstGradient = 5;
+constexpr std::size_t kResultIndex = 3;  // into AttentionCall::tensors; the gradient of the result follows
+constexpr std::size_t kFirstGradientIndex = 5;
 
 const char* volume_fault(const Volume& volume) {
   constexpr std::uint64_t kBytes = 2;  // of an element
@@ -46,9 +45,9 @@ const char* volume_fault(const Volume& volume) {
   return volume.offset * kBytes % kLibraryAlignment != 0 ? "a tensor is misaligned" : nullptr;
 }
 
-class Checker {
+class MoveChecker {
  public:
-  Checker(const Program& program, const program::Block& block, const FoundAttention& found)
+  MoveChecker(const Program& program, const program::Block& block, const FoundAttention& found)
       : program_(program), block_(block) {
     add(found.forward);
     if (found.backward) {
@@ -84,7 +83,7 @@ class Checker {
   std::set<std::size_t> members_;
 };
 
-bool Checker::is_used_between(std::uint32_t tensor, bool only_writes) const {
+bool MoveChecker::is_used_between(std::uint32_t tensor, bool only_writes) const {
   std::size_t first = block_.last;
   std::size_t last = block_.first;
   const auto include = [&](std::size_t number) {
@@ -109,7 +108,7 @@ bool Checker::is_used_between(std::uint32_t tensor, bool only_writes) const {
   return false;
 }
 
-const char* Checker::call_fault(const AttentionCall& call) const {
+const char* MoveChecker::call_fault(const AttentionCall& call) const {
   const bool is_forward = call.attention.kind == AttentionKind::kForward;
   for (std::size_t i = 0; i < call.attention.volume_count(); ++i) {
     if (const char* fault = volume_fault(call.attention.volumes[i])) {
@@ -118,7 +117,7 @@ const char* Checker::call_fault(const AttentionCall& call) const {
   }
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
     const bool is_statistics = i == call.attention.volume_count();
-    const bool is_result = is_statistics || (is_forward ? i == kResultTensor : i >= kFirstGradient);
+    const bool is_result = is_statistics || (is_forward ? i == kResultIndex : i >= kFirstGradientIndex);
     if (is_result && std::count(call.tensors.begin(), call.tensors.end(), call.tensors[i]) > 1) {
       return "a result has the memory of an operand";
     }
@@ -131,7 +130,7 @@ const char* Checker::call_fault(const AttentionCall& call) const {
   return nullptr;
 }
 
-const char* Checker::run(const std::set<std::uint32_t>& replaced) const {
+const char* MoveChecker::run(const std::set<std::uint32_t>& replaced) const {
   for (const AttentionCall* call : calls_) {
     if (const char* fault = call_fault(*call)) {
       return fault;
@@ -158,7 +157,7 @@ const char* Checker::run(const std::set<std::uint32_t>& replaced) const {
 
 std::string move_fault(const Program& program, const program::Block& block, const FoundAttention& found,
                        const std::set<std::uint32_t>& replaced) {
-  const char* fault = Checker(program, block, found).run(replaced);
+  const char* fault = MoveChecker(program, block, found).run(replaced);
   return fault != nullptr ? fault : "";
 }
 

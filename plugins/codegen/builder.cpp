@@ -39,18 +39,21 @@ Slot Builder::slot(std::uint32_t tensor) {
   if (argument_of_[tensor] != Slot::kWorkspace) {
     return {argument_of_[tensor], 0};
   }
-  const std::uint64_t step = steps_.size() - 1;
   const auto [known, is_new] = block_of_.emplace(tensor, blocks_.size());
   if (is_new) {
-    blocks_.push_back({program_.tensors[tensor].byte_count(), step, step, tensor});
+    blocks_.push_back({program_.tensors[tensor].byte_count(), 0, tensor});
   }
-  blocks_[known->second].last_step = step;
   return {Slot::kWorkspace, known->second};
 }
 
+void Builder::keep(std::uint32_t tensor) {
+  if (const Slot kept = slot(tensor); kept.argument == Slot::kWorkspace) {
+    blocks_[kept.offset].last_step = steps_.size() - 1;
+  }
+}
+
 Slot Builder::scratch(std::uint64_t byte_count) {
-  const std::uint64_t step = steps_.size() - 1;
-  blocks_.push_back({byte_count, step, step, -1});
+  blocks_.push_back({byte_count, steps_.size() - 1, -1});
   return {Slot::kWorkspace, blocks_.size() - 1};
 }
 
@@ -82,14 +85,14 @@ Plan Builder::finish() {
   const std::vector<program::Lifetime> by_statement = program::lifetimes(program_);
   std::vector<program::Lifetime> lifetimes;
   for (const Block& block : blocks_) {
-    program::Lifetime life = {aligned(block.byte_count), block.first_step, block.last_step};
+    program::Lifetime life = {aligned(block.byte_count), block.last_step, block.last_step};
     if (block.tensor >= 0) {
       const program::Lifetime& of = by_statement[static_cast<std::size_t>(block.tensor)];
       // Steps may reorder statements.
       const auto [first, last] =
           std::minmax_element(step_of_.begin() + static_cast<std::ptrdiff_t>(of.first),
                               step_of_.begin() + static_cast<std::ptrdiff_t>(of.last) + 1);
-      life.first = std::min<std::uint64_t>(life.first, *first);
+      life.first = *first;
       life.last = std::max<std::uint64_t>(life.last, *last);
     }
     lifetimes.push_back(life);

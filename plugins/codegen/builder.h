@@ -30,9 +30,11 @@ class Builder {
   void begin_step(std::size_t statement) { begin_step(std::span(&statement, 1)); }
 
   // The memory of a tensor, 256-byte aligned if it is a temporary, else aligned to its elements. The slots of
-  // different tensors do not overlap from the first step that uses them, or whose statements do, to the last one.
-  // Until finish(), the offset in a slot of the workspace is the number of a block.
+  // different tensors do not overlap while a step uses them. Until finish(), the offset in a slot of the
+  // workspace is the number of a block.
   Slot slot(std::uint32_t tensor);
+  // The current step uses the tensor although its statements do not.
+  void keep(std::uint32_t tensor);
   // Memory that only the launches of the current step use, 256-byte aligned. Its contents are undefined.
   Slot scratch(std::uint64_t byte_count);
 
@@ -53,9 +55,8 @@ class Builder {
  private:
   struct Block {
     std::uint64_t byte_count = 0;
-    std::uint64_t first_step = 0;  // those that asked for the slot
-    std::uint64_t last_step = 0;
-    std::int64_t tensor = -1;  // -1: scratch
+    std::uint64_t last_step = 0;  // of scratch, or until which a tensor is kept
+    std::int64_t tensor = -1;     // -1: scratch
   };
 
   const program::Program& program_;

@@ -58,6 +58,7 @@ void launch_attention(Builder& builder, const AttentionCall& call) {
   builder.begin_step(call.statements);
   Launch launch;
   for (const std::uint32_t tensor : call.tensors) {
+    builder.keep(tensor);  // statements do not read the result of the forward pass for its gradient
     launch.slots.push_back(builder.slot(tensor));
   }
   if (call.attention.workspace_byte_count != 0) {

@@ -14,7 +14,6 @@
 namespace yoke::gpu {
 
 using codegen::LibraryAttention;
-using codegen::Volume;
 
 namespace {
 
@@ -37,17 +36,29 @@ std::string text_of(const LibraryAttention& attention) {
   return text + (attention.is_causal ? " causal" : "") + (attention.has_statistics ? " statistics" : "");
 }
 
+// Destroying a plan may unload code.
+template <class T>
+struct DestroyInContext {
+  Context* context;
+  void operator()(T* object) const noexcept {
+    const Current current = context->try_enter();
+    delete object;
+  }
+};
+template <class T>
+using InContext = std::unique_ptr<T, DestroyInContext<T>>;
+template <class T>
+InContext<T> in_context(std::unique_ptr<T> object, Context& context) {
+  return {object.release(), {&context}};
+}
+
 // Attention with its plan.
 class PlannedAttention final : public PlannedCall {
  public:
   PlannedAttention(Attentions& owner, std::unique_ptr<AttentionPlan> plan)
-      : PlannedCall(owner), attentions(owner), plan_(std::move(plan)) {
+      : PlannedCall(owner), attentions(owner), plan_(in_context(std::move(plan), owner.context())) {
     workspace_byte_count = plan_->workspace_bytes;
     identity = plan_->identity;
-  }
-  ~PlannedAttention() override {
-    const Current current = library.context().try_enter();  // destroying a plan may unload code
-    plan_.reset();
   }
   std::unique_ptr<LinkedCall> link(const codegen::Launch& launch, std::span<const Address> addresses,
                                    void* handle) const override;
@@ -55,18 +66,16 @@ class PlannedAttention final : public PlannedCall {
   const Attentions& attentions;
 
  private:
-  std::unique_ptr<AttentionPlan> plan_;
+  InContext<AttentionPlan> plan_;
 };
 
 // Attention that is bound to memory.
 class LinkedAttention final : public LinkedCall {
  public:
   LinkedAttention(const Attentions& attentions, std::unique_ptr<BoundAttention> bound, void* handle)
-      : attentions_(attentions), bound_(std::move(bound)), handle_(handle) {}
-  ~LinkedAttention() override {
-    const Current current = attentions_.context().try_enter();
-    bound_.reset();
-  }
+      : attentions_(attentions),
+        bound_(in_context(std::move(bound), attentions.context())),
+        handle_(handle) {}
   void launch(void* stream) const override {
     const auto& set_stream = attentions_.dnn().set_stream;
     attentions_.check_launch(set_stream.name, set_stream(handle_, stream));
@@ -76,7 +85,7 @@ class LinkedAttention final : public LinkedCall {
 
  private:
   const Attentions& attentions_;
-  std::unique_ptr<BoundAttention> bound_;
+  InContext<BoundAttention> bound_;
   void* handle_;
 };
 

@@ -106,6 +106,11 @@ void launch_plan(const char* name, void* handle, const std::shared_ptr<GraphObje
   }
   const auto workspace = static_cast<Address>(pack.number(1003));
   const std::uint64_t bytes = workspace_of(*graph);
+  for (const Range& range : work.ranges) {
+    if (range.address < workspace + bytes && workspace < range.address + range.byte_count) {
+      refuse_dnn(name, "the workspace overlaps a tensor");
+    }
+  }
   if (bytes != 0) {
     work.ranges.push_back({workspace, bytes});
   }

@@ -2,7 +2,10 @@
 // tests/fake_gpu/tests/attention_test.cpp: attention that the fake of cuDNN computes, and what the plugins do without
 // it. Each test runs in its own process, because the fakes read variables once.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <map>
 #include <string>
 #include <utility>
@@ -56,6 +59,40 @@ TEST(AttentionTest, LibraryComputesAttentionAndGradientsWithinTheRoundingOf16Bit
   for (const Shape& shape : kShapes) {
     expect_ok([&] { return fault_of(conditions(), shape, remark_of(shape)); });
   }
+}
+
+// Kernels round the scores too, to 8 bits, so the results differ by as much.
+TEST(AttentionTest, OperandsMayBePartsOfATensor) {
+  expect_ok([]() -> std::string {
+    std::string body = body_of({.has_gradient = false});
+    const std::pair<std::string, std::string> changes[] = {
+        {" arg q : bf16[2, 24, 3, 16] in\n arg k : bf16[2, 24, 3, 16] in\n arg v : bf16[2, 24, 3, 16] in\n",
+         " arg p : bf16[2, 24, 3, 3, 16] in\n"},
+        {"q[b, i, h, d]", "p[b, i, 0, h, d]"},
+        {"k[b, j, h, d]", "p[b, j, 1, h, d]"},
+        {"v[b, j, h, d]", "p[b, j, 2, h, d]"}};
+    for (const auto& [from, to] : changes) {
+      body.replace(body.find(from), from.size(), to);
+    }
+    Conditions off = conditions();
+    off.options.attention = false;
+    const Product product = {"parts", body.c_str(), ""};
+    Bound bound(conditions(), product);
+    const conformance::Contents library = bound.run();
+    const conformance::Contents kernels = Bound(off, product).run();
+    const auto element = [](const conformance::Contents& contents, std::size_t i) {
+      std::uint16_t bits = 0;
+      std::memcpy(&bits, contents[1].data() + 2 * i, 2);
+      return std::bit_cast<float>(std::uint32_t{bits} << 16U);
+    };
+    for (std::size_t i = 0; i < library[1].size() / 2; ++i) {
+      if (!(std::abs(element(library, i) - element(kernels, i)) <= 0x1p-6)) {
+        return "element " + std::to_string(i) + " is " + std::to_string(element(library, i)) +
+               " instead of " + std::to_string(element(kernels, i));
+      }
+    }
+    return bound.reason() == remark_of({}) ? "" : bound.reason();
+  });
 }
 
 TEST(AttentionTest, ArgumentsNeedTheAlignmentOfTheLibrary) {

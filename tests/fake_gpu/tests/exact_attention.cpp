@@ -89,7 +89,8 @@ class Exact {
     std::vector<double> slack;  // sums of what is rounded
   };
   std::size_t at(int batch, int row, int head, int element, int length, int size) const {
-    return static_cast<std::size_t>(((batch * length + row) * shape_.heads + head) * size + element);
+    const auto rows = std::int64_t{batch} * length + row;
+    return static_cast<std::size_t>((rows * shape_.heads + head) * size + element);
   }
   std::vector<double> numbers(const conformance::Contents& contents, std::size_t argument) const;
   void head(int batch, int head);

@@ -16,7 +16,6 @@ namespace {
 
 using codegen::AttentionKind;
 using codegen::LibraryAttention;
-using codegen::Volume;
 
 void* open_first(std::initializer_list<const char*> files) {
   for (const char* file : files) {
