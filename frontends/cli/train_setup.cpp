@@ -189,7 +189,7 @@ void check_prefixes(const std::vector<std::string>& texts, const std::set<std::s
   }
 }
 
-// The texts for one of `backends`, without prefixes.
+// The texts for one of `backends`, without prefixes. One with a prefix replaces those without.
 std::vector<std::string> texts_for(const Backend& backend, const std::vector<std::string>& texts,
                                    const std::vector<std::shared_ptr<Backend>>& backends) {
   std::vector<std::string> own;
@@ -198,11 +198,14 @@ std::vector<std::string> texts_for(const Backend& backend, const std::vector<std
     if (prefix == backend.name()) {
       own.push_back(text.substr(prefix.size() + 1));
     }
-    if (!prefix.empty()) {
+    const std::string name = text.substr(0, text.find('='));
+    const bool is_replaced = std::any_of(texts.begin(), texts.end(), [&](const std::string& other) {
+      return other.substr(0, other.find('=')) == backend.name() + "." + name;
+    });
+    if (!prefix.empty() || is_replaced) {
       continue;
     }
     own.push_back(text);
-    const std::string name = text.substr(0, text.find('='));
     const auto knows = [&](const auto& each) { return has_option(*each, name); };
     const auto other = std::find_if(backends.begin(), backends.end(), knows);
     if (other != backends.end() && !has_option(backend, name)) {

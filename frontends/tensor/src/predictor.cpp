@@ -13,6 +13,7 @@
 #include "node.h"
 #include "prediction.h"
 #include "scalar_table.h"
+#include "trainer_types.h"
 
 namespace yoke {
 
@@ -26,8 +27,10 @@ std::string described(std::int32_t type, const Dims& dims) {
 
 std::shared_ptr<Stream> open_stream(const PredictorOptions& options, std::shared_ptr<Runtime>& runtime) {
   runtime = options.runtime != nullptr ? options.runtime : std::make_shared<Runtime>();
+  detail::check_prefixes("Predictor", options.device_options, {{options.backend_name}});
   return Stream::create(
-      runtime->backend(options.backend_name)->open_device(options.device, options.device_options));
+      runtime->backend(options.backend_name)
+          ->open_device(options.device, detail::options_for(options.backend_name, options.device_options)));
 }
 
 }  // namespace

@@ -62,11 +62,34 @@ std::vector<Option> options_for(const std::string& backend_name, const std::vect
   std::vector<Option> own;
   for (const Option& option : all) {
     const std::size_t dot = option.name.find('.');
-    if (dot == std::string::npos || option.name.substr(0, dot) == backend_name) {
-      own.push_back({option.name.substr(dot == std::string::npos ? 0 : dot + 1), option.value});
+    const bool has_prefix = dot != std::string::npos;
+    const bool is_replaced = std::any_of(all.begin(), all.end(), [&](const Option& other) {
+      return other.name == backend_name + "." + option.name;
+    });
+    if (has_prefix ? option.name.substr(0, dot) == backend_name : !is_replaced) {
+      own.push_back({option.name.substr(has_prefix ? dot + 1 : 0), option.value});
     }
   }
   return own;
+}
+
+void check_prefixes(const char* call, const std::vector<Option>& device_options,
+                    const std::vector<BackendCount>& named) {
+  for (const Option& option : device_options) {
+    const std::size_t dot = option.name.find('.');
+    const auto has_prefix = [&](const BackendCount& backend) {
+      return backend.backend_name == option.name.substr(0, dot);
+    };
+    if (dot == std::string::npos || std::any_of(named.begin(), named.end(), has_prefix)) {
+      continue;
+    }
+    std::string names;
+    for (const BackendCount& backend : named) {
+      names += (names.empty() ? "" : ", ") + backend.backend_name;
+    }
+    fail(std::string(call) + ": device option '" + option.name + "': '" + option.name.substr(0, dot) +
+         "' is not a backend of this run; its backends: " + names);
+  }
 }
 
 void check_rate(double rate, const char* call) {
@@ -98,24 +121,6 @@ std::uint32_t reverse_bits(std::uint32_t k, std::uint32_t count) {
     reversed = reversed * 2 + ((k & bit) != 0 ? 1 : 0);
   }
   return reversed;
-}
-
-void check_prefixes(const std::vector<Option>& device_options, const std::vector<BackendCount>& named) {
-  for (const Option& option : device_options) {
-    const std::size_t dot = option.name.find('.');
-    const auto has_prefix = [&](const BackendCount& backend) {
-      return backend.backend_name == option.name.substr(0, dot);
-    };
-    if (dot == std::string::npos || std::any_of(named.begin(), named.end(), has_prefix)) {
-      continue;
-    }
-    std::string names;
-    for (const BackendCount& backend : named) {
-      names += (names.empty() ? "" : ", ") + backend.backend_name;
-    }
-    fail("data_parallel: device option '" + option.name + "': '" + option.name.substr(0, dot) +
-         "' is not a backend of this run; its backends: " + names);
-  }
 }
 
 }  // namespace
@@ -342,7 +347,7 @@ void Trainer::Impl::find_backends() {
     return;
   }
   const std::vector<BackendCount> named = detail::parse_backends(options.backend_name);
-  check_prefixes(options.device_options, named);
+  detail::check_prefixes("data_parallel", options.device_options, named);
   std::int64_t requested = 0;
   for (const BackendCount& backend : named) {
     requested += std::max<std::int64_t>(backend.shard_count, 0);

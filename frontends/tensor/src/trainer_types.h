@@ -141,7 +141,12 @@ void check_rate(double rate, const char* call);
 // Parses "cuda:1,cc:2", or a single name. Error kInvalidArgument: the text is malformed.
 std::vector<BackendCount> parse_backends(const std::string& text);
 
-// Those of `all` for this backend: the ones without a prefix, and "threads" for "cc.threads" if it is cc.
+// Error kInvalidArgument: an option has the prefix of a backend that is not among `named`.
+void check_prefixes(const char* call, const std::vector<Option>& device_options,
+                    const std::vector<BackendCount>& named);
+
+// Those of `all` for this backend: the ones without a prefix, and "threads" for "cc.threads" if it is cc, which
+// replaces one without a prefix.
 std::vector<Option> options_for(const std::string& backend_name, const std::vector<Option>& all);
 
 // Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for

@@ -103,9 +103,12 @@ TEST(YokeTrainOption, OptionsForOneBackendOfAListReachOnlyItsDevices) {
   EXPECT_EQ(run_with("cc:1,null:1", "c.threads=1").err,
             "yoke: --option c.threads=1: 'c' is not a backend of this run; its backends: cc, null; did you "
             "mean 'cc'?\n");
-  const auto one = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", "cc.threads=2"});
-  EXPECT_EQ(one.code, 2);
-  EXPECT_EQ(one.err, "yoke: --option: cc: option 'threads' is given twice\n");
+  const auto twice = run({"train", "--data", "/nowhere", "--option", "threads=1", "--option", "threads=2"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_EQ(twice.err, "yoke: --option: cc: option 'threads' is given twice\n");
+  const auto own =
+      run({"train", "--epochs", "1", "--option", "memory_limit=1", "--option", "cc.memory_limit=1000000000"});
+  EXPECT_EQ(own.code, 0) << own.err;
 }
 
 TEST(YokeTrainOption, OptionMayHaveDifferentTypesInTwoBackends) {

@@ -62,6 +62,16 @@ TEST_F(PredictorTest, CheckpointGivesTheBitsOfTheTrainer) {
   EXPECT_EQ(predictor.device_name(), std::string(backend_name()) + ":0");
 }
 
+TEST_F(PredictorTest, DeviceOptionsMayHaveThePrefixOfTheBackend) {
+  PredictorOptions options = predictor_options();
+  options.device_options = {{options.backend_name + ".memory_limit", std::int64_t{1} << 30U},
+                            {"memory_limit", std::int64_t{1}}};
+  EXPECT_EQ(floats(Predictor(folder_.path(), model_, options).predict(x_, 7)), expected_);
+  options.device_options = {{"other.memory_limit", std::int64_t{1} << 30U}};
+  EXPECT_THAT(error_of([&] { Predictor(folder_.path(), model_, options); }),
+              is_error(ErrorCode::kInvalidArgument, "'other' is not a backend of this run"));
+}
+
 TEST_F(PredictorTest, TrainedModelGivesTheBitsOfTheTrainer) {
   EXPECT_EQ(floats(Predictor(model_, predictor_options()).predict(x_, 7)), expected_);
 }

@@ -160,8 +160,8 @@ struct DataParallelOptions {
   // `runtime` must be that of the contexts, for its log and its fallback.
   std::vector<Context> prior_contexts = {};
   // Passed to every device that is opened: "threads" to all, "cc.threads" only to those of the backend cc, which must
-  // be in backend_name. An option whose own name has a period needs the backend's name. `yoke backends --help-options`
-  // lists a backend's options.
+  // be in backend_name, instead of "threads". An option whose own name has a period needs the backend's name.
+  // `yoke backends --help-options` lists a backend's options.
   std::vector<Option> device_options = {};
   // Empty: data_parallel creates a Runtime with default options.
   std::shared_ptr<Runtime> runtime = nullptr;

@@ -21,8 +21,8 @@ namespace yoke {
 
 struct PredictorOptions {
   std::string backend_name = "cc";
-  std::uint32_t device = 0;  // of the backend
-  std::vector<Option> device_options = {};
+  std::uint32_t device = 0;                    // of the backend
+  std::vector<Option> device_options = {};     // as in DataParallelOptions
   std::shared_ptr<Runtime> runtime = nullptr;  // null: one with default options
 };
 
