@@ -121,10 +121,10 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
 std::string comment(const std::filesystem::path& file, const std::string& folder) {
   std::error_code ignored;
   const std::string start = std::filesystem::current_path(ignored).string();
-  const std::string text = "# To continue this run in the folder in which it started:\n# cd " +
-                           detail::shell_word(start) + " && yoke train --config " +
-                           detail::shell_word(file.string()) + " --save " + detail::shell_word(folder) +
-                           " --resume\n";
+  std::string text = "# To continue this run in the folder in which it started:\n# cd " +
+                     detail::shell_word(start) + " && yoke train --config " +
+                     detail::shell_word(file.string()) + " --save " + detail::shell_word(folder) +
+                     " --resume\n";
   const std::string paths = start + folder;
   if (start.empty() ||
       std::any_of(paths.begin(), paths.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {

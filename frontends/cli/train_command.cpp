@@ -91,20 +91,23 @@ void train_on(const TrainOptions& options, const TrainData& data, const DataPara
   }
 }
 
+// The text of the file in the folder of checkpoints; empty: no folder.
+std::string config_of(const TrainOptions& options, Arguments words) {
+  return options.checkpoints.empty()
+             ? std::string()
+             : config_text(options.checkpoints / kConfigFile, words, {"config", "save", "resume", "json"},
+                           options.checkpoints.string());
+}
+
 int train(TrainOptions* options, Arguments words) {
   const Stopwatch whole;
   TrainReport report;
   // Fail before reading the data if saving or a device option cannot work.
-  const std::filesystem::path config = options->checkpoints / kConfigFile;
-  const std::string config_content =
-      options->checkpoints.empty()
-          ? std::string()
-          : config_text(config, words, {"config", "save", "resume", "json"}, options->checkpoints.string());
-  if (!options->save.empty()) {
-    check_can_save(options->save);
-  }
-  if (!options->report.empty()) {
-    check_can_save(options->report);
+  const std::string config = config_of(*options, words);
+  for (const std::filesystem::path& file : {options->save, options->report}) {
+    if (!file.empty()) {
+      check_can_save(file);
+    }
   }
   TrainCheckpoints checkpoints(*options);
   const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
@@ -134,8 +137,8 @@ int train(TrainOptions* options, Arguments words) {
                                       {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
   if (checkpoints.is_on()) {
-    OutputFile output(config);
-    output.stream() << config_content;
+    OutputFile output(options->checkpoints / kConfigFile);
+    output.stream() << config;
     output.commit();
   }
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);

@@ -193,8 +193,13 @@ void check_globs(const std::string& option, const std::vector<std::string>& glob
   for (const std::string& glob : globs) {
     if (std::none_of(tests.begin(), tests.end(),
                      [&](const NamedTest& test) { return matches({glob}, test.name); })) {
-      throw UsageError("no test matches " + option + " '" + glob + "'" + suggested_glob(glob) +
-                       " --list prints all tests");
+      throw UsageError(std::string("no test matches ")
+                           .append(option)
+                           .append(" '")
+                           .append(glob)
+                           .append("'")
+                           .append(suggested_glob(glob))
+                           .append(" --list prints all tests"));
     }
   }
 }
