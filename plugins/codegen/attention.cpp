@@ -211,6 +211,9 @@ bool AttentionMatcher::multiply(std::size_t number) {
   const Role role = is_weights ? (sums_keys ? kValue : kResultGradient) : (sums_keys ? kKey : kQuery);
   const Role result =
       is_weights ? (sums_keys ? kResult : kValueGradient) : (sums_keys ? kQueryGradient : kKeyGradient);
+  if (result != kResult && !tensors_[kResult]) {
+    return false;  // the gradient needs what the forward pass leaves
+  }
   if (!set(role, statement, *product, &other, loops_of(*frame, summed, size)) ||
       !set(result, statement, *product, nullptr, loops_of(*frame, sums_keys ? query : query + 1, size))) {
     return false;
