@@ -254,7 +254,9 @@ std::optional<Value> Tracker::evaluate(const Expr& expr, const Frame& frame) con
 // The first maximum defines the scale and the mask, the first sum the total.
 std::optional<Value> Tracker::reduced(const Statement& statement, const Value& value) {
   if (statement.reduce == program::Reduce::kSum) {
-    const auto sum = value.is_masked && !value.hides() ? std::nullopt : value.seen.sum_over_keys();
+    // Without the mask in the softmax, kTotal and kRows are sums over all keys.
+    const bool is_partial = value.is_masked && !(is_causal_ && value.hides());
+    const auto sum = is_partial ? std::nullopt : value.seen.sum_over_keys();
     return sum && statement.accumulator_type() == Type::kF32 ? std::optional(Value(*sum)) : std::nullopt;
   }
   const Formula score = Formula::atom(Atom::kScore);
