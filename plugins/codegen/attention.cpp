@@ -348,6 +348,7 @@ std::optional<FoundAttention> AttentionMatcher::run() {
 std::vector<FoundAttention> find_attention(const Program& program, const program::Block& block) {
   std::vector<FoundAttention> all;
   std::set<std::size_t> taken;
+  std::vector<AttentionCall> calls;
   for (std::size_t number = block.first; number < block.last; ++number) {
     if (taken.contains(number)) {
       continue;
@@ -357,9 +358,21 @@ std::vector<FoundAttention> find_attention(const Program& program, const program
       continue;
     }
     if (found->why_not.empty()) {
-      taken.insert(found->forward.statements.begin(), found->forward.statements.end());
+      std::vector<AttentionCall> added = {found->forward};
       if (found->backward) {
-        taken.insert(found->backward->statements.begin(), found->backward->statements.end());
+        added.push_back(*found->backward);
+      }
+      const bool is_free = std::none_of(calls.begin(), calls.end(), [&](const AttentionCall& call) {
+        return std::any_of(added.begin(), added.end(),
+                           [&](const AttentionCall& one) { return may_conflict(call, one); });
+      });
+      if (is_free) {
+        for (AttentionCall& call : added) {
+          taken.insert(call.statements.begin(), call.statements.end());
+          calls.push_back(std::move(call));
+        }
+      } else {
+        found->why_not = "other attention uses the memory of an operand";
       }
     }
     all.push_back(std::move(*found));

@@ -17,6 +17,25 @@ using program::Program;
 constexpr std::size_t kResultIndex = 3;  // into AttentionCall::tensors; the gradient of the result follows
 constexpr std::size_t kFirstGradientIndex = 5;
 
+bool is_statistics(const AttentionCall& call, std::size_t i) {
+  return i == call.attention.volume_count();
+}
+
+// Statistics count as written by both calls.
+bool is_result(const AttentionCall& call, std::size_t i) {
+  const bool is_forward = call.attention.kind == AttentionKind::kForward;
+  return is_statistics(call, i) || (is_forward ? i == kResultIndex : i >= kFirstGradientIndex);
+}
+
+bool writes_tensor(const AttentionCall& call, std::uint32_t tensor) {
+  for (std::size_t i = 0; i < call.tensors.size(); ++i) {
+    if (call.tensors[i] == tensor && is_result(call, i)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 const char* volume_fault(const Volume& volume) {
   constexpr std::uint64_t kBytes = 2;  // of an element
   constexpr std::uint64_t kLargest = std::numeric_limits<std::int32_t>::max();
@@ -116,13 +135,11 @@ const char* MoveChecker::call_fault(const AttentionCall& call) const {
     }
   }
   for (std::size_t i = 0; i < call.tensors.size(); ++i) {
-    const bool is_statistics = i == call.attention.volume_count();
-    const bool is_result = is_statistics || (is_forward ? i == kResultIndex : i >= kFirstGradientIndex);
-    if (is_result && std::count(call.tensors.begin(), call.tensors.end(), call.tensors[i]) > 1) {
+    if (is_result(call, i) && std::count(call.tensors.begin(), call.tensors.end(), call.tensors[i]) > 1) {
       return "a result has the memory of an operand";
     }
     // A result may move to an earlier place; the forward pass does not move its own.
-    const bool is_moved = is_statistics || (!is_forward && is_result);
+    const bool is_moved = is_statistics(call, i) || (!is_forward && is_result(call, i));
     if (is_used_between(call.tensors[i], !is_moved)) {
       return "other statements use the memory of an operand";
     }
@@ -159,6 +176,18 @@ std::string move_fault(const Program& program, const program::Block& block, cons
                        const std::set<std::uint32_t>& replaced) {
   const char* fault = MoveChecker(program, block, found).run(replaced);
   return fault != nullptr ? fault : "";
+}
+
+bool may_conflict(const AttentionCall& one, const AttentionCall& other) {
+  const auto first = [](const AttentionCall& call) { return std::min(call.place, call.statements.front()); };
+  const auto last = [](const AttentionCall& call) { return std::max(call.place, call.statements.back()); };
+  if (last(one) < first(other) || last(other) < first(one)) {
+    return false;
+  }
+  return std::any_of(one.tensors.begin(), one.tensors.end(), [&](std::uint32_t tensor) {
+    return std::find(other.tensors.begin(), other.tensors.end(), tensor) != other.tensors.end() &&
+           (writes_tensor(one, tensor) || writes_tensor(other, tensor));
+  });
 }
 
 }  // namespace yoke::codegen

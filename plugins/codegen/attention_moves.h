@@ -18,4 +18,7 @@ namespace yoke::codegen {
 std::string move_fault(const program::Program& program, const program::Block& block,
                        const FoundAttention& found, const std::set<std::uint32_t>& replaced);
 
+// Whether the calls use memory in another order than their statements do, because both run at other places.
+bool may_conflict(const AttentionCall& one, const AttentionCall& other);
+
 }  // namespace yoke::codegen

@@ -34,5 +34,86 @@ TEST(AttentionOrderTest, SumsHaveTheMaskOfTheScores) {
   EXPECT_EQ(found_in(changed(training(), {masked_total, masked_rows})), found_in(training()));
 }
 
+// The statements of another attention, whose tensors have the suffix 2. The mask is the same.
+std::string second(const std::string& text) {
+  std::vector<Change> changes;
+  for (const char* name : {"s", "e", "top", "total", "w", "dw", "df", "rows", "part", "ds", "q", "k", "v",
+                           "g", "o", "dq", "dk", "dv"}) {
+    for (const char* before : {" ", "(", "-", "["}) {
+      for (const char* after : {"[", " :"}) {
+        const std::string from = std::string(before) + name + after;
+        if (text.find(from) != std::string::npos) {
+          changes.push_back({from, std::string(before) + name + "2" + after});
+        }
+      }
+    }
+  }
+  return changed(text, changes);
+}
+
+// The parts of training(), in its order.
+struct Parts {
+  std::string tensors;
+  std::string mask;
+  std::string forward;
+  std::string backward;
+};
+
+Parts parts_of(const std::string& text) {
+  const std::size_t mask = text.find(" mask[i, j] = ");
+  const std::size_t start = text.find(" s[b, h, i, j] = ");
+  const std::size_t gradient = text.find(" dv[b, j, h, d] = ");
+  const std::string tensors = text.substr(0, mask);
+  return {tensors, text.substr(mask, start - mask), text.substr(start, gradient - start),
+          text.substr(gradient)};
+}
+
+std::string tensors_of_second(const std::string& tensors) {
+  const std::size_t mask = tensors.find(" temp mask");
+  return second(tensors.substr(0, mask) + tensors.substr(tensors.find('\n', mask) + 1));
+}
+
+// The layers of a model: the gradient of the last one is computed first.
+TEST(AttentionOrderTest, LayersAreNested) {
+  const Parts one = parts_of(training());
+  const std::string body = one.tensors + tensors_of_second(one.tensors) + one.mask + one.forward +
+                           second(one.forward) + second(one.backward) + one.backward;
+  const std::string each = found_in(training());
+  const std::size_t gradient = each.find("backward");
+  const std::string passes[] = {each.substr(0, gradient), each.substr(gradient)};
+  EXPECT_EQ(found_in(body), passes[0] + passes[0] + passes[1] + passes[1]);
+}
+
+// The query of the second attention is where the gradient of the first one is later: if its scores are computed before
+// the gradient, and the rest after it, then either call may run alone at its place, but not both.
+TEST(AttentionOrderTest, AttentionMustNotUseWhatOtherAttentionMoves) {
+  const Parts one = parts_of(training());
+  const std::string forward2 = second(one.forward);
+  const std::size_t scores = forward2.find('\n') + 1;
+  const std::size_t last = one.backward.rfind(" dq[");
+  std::string body = one.tensors + tensors_of_second(one.tensors) + one.mask + one.forward +
+                     forward2.substr(0, scores) + one.backward.substr(0, last) + forward2.substr(scores) +
+                     one.backward.substr(last);
+  for (const char* unused : {"g2", "dq2", "dk2", "dv2"}) {
+    const std::size_t at = body.find(std::string(" arg ") + unused);
+    body.erase(at, body.find('\n', at) + 1 - at);
+  }
+  const std::string each = found_in(training());
+  const std::string apart = found_in(body);
+  EXPECT_EQ(apart.find("attention not"), std::string::npos) << apart;
+  const std::string same =
+      changed(body, {{" arg dq : bf16[3, 32, 2, 16] out\n", " arg x : bf16[3, 32, 2, 16] in\n"},
+                     {" arg q2 : bf16[3, 32, 2, 16] in\n",
+                      " temp t : bf16[3, 32, 2, 16]\n arg y : bf16[3, 32, 2, 16] out\n"},
+                     {" mask[i, j] = ", " t[b, i, h, d] = x[b, i, h, d]\n mask[i, j] = "},
+                     {"q2[", "t["},
+                     {" dq[", " t["}}) +
+      " y[b, i, h, d] = t[b, i, h, d]\n";
+  const std::size_t gradient = each.find("backward");
+  EXPECT_EQ(found_in(same), each.substr(0, gradient) +
+                                "attention not by dnn: other attention uses the memory of an operand\n" +
+                                each.substr(gradient));
+}
+
 }  // namespace
 }  // namespace yoke::codegen::attention_programs
