@@ -278,7 +278,9 @@ bool Tracker::follow(const Statement& statement) {
     value = reduced(statement, *value);
   }
   const program::Tensor& target = program_.tensors[statement.target.tensor];
-  if (!value || target.role != program::Role::kTemp) {
+  // Only sums round on their own, and no library rounds its sums to 16 bits.
+  const bool rounds = statement.reduce == program::Reduce::kSum && is_half(target.type);
+  if (!value || rounds || target.role != program::Role::kTemp) {
     return false;
   }
   if (total_ < 0 && target.type == Type::kF32 && is_close(value->seen, Formula::atom(Atom::kTotal))) {

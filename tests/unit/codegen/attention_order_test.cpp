@@ -34,6 +34,17 @@ TEST(AttentionOrderTest, SumsHaveTheMaskOfTheScores) {
   EXPECT_EQ(found_in(changed(training(), {masked_total, masked_rows})), found_in(training()));
 }
 
+TEST(AttentionOrderTest, SumsAreNotRounded) {
+  expect_refused(training(), {{{{" temp rows : f32", " temp rows : bf16"},
+                                {"rows[b, h, i] = sum[j]", "rows[b, h, i] = sum:f32[j]"},
+                                {"-(rows[b, h, i]", "-(f32(rows[b, h, i])"}},
+                               "it does not compute 'rows["},
+                              {{{" temp total : f32", " temp total : f16"},
+                                {"total[b, h, i] = sum[j]", "total[b, h, i] = sum:f32[j]"},
+                                {"/ total[b, h, i]", "/ f32(total[b, h, i])"}},
+                               "it does not compute 'total["}});
+}
+
 // The statements of another attention, whose tensors have the suffix 2. The mask is the same.
 std::string second(const std::string& text) {
   std::vector<Change> changes;
