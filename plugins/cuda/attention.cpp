@@ -289,6 +289,12 @@ bool Plan::finalize(Descriptor config, const PlanTarget& target, gpu::DnnFault& 
   return true;
 }
 
+// The fault to report if no engine fits. Failures are worse than refusals.
+gpu::DnnFault worse(const gpu::DnnFault& before, const gpu::DnnFault& now) {
+  return now.code == 0 || (before.code != 0 && !is_refusal(before.code) && is_refusal(now.code)) ? before
+                                                                                                 : now;
+}
+
 bool Plan::choose(const PlanTarget& target, graph::HeuristicMode mode, gpu::DnnFault& fault) {
   Descriptor heuristic(dnn_, graph::kHeuristic, fault);
   heuristic.set(graph::kHeuristicGraph, *operations_);
@@ -308,15 +314,15 @@ bool Plan::choose(const PlanTarget& target, graph::HeuristicMode mode, gpu::DnnF
     count = heuristic.read(graph::kHeuristicResults, graph::kOfDescriptor,
                            static_cast<std::int64_t>(configs.size()), handles.data());
   }
+  gpu::DnnFault last;
   for (std::size_t i = 0; i < std::min<std::size_t>(configs.size(), static_cast<std::size_t>(count)); ++i) {
     if (fault.code == 0 && is_usable(configs[i], fault) && finalize(std::move(configs[i]), target, fault)) {
       return true;
     }
-    if (fault.code != 0 && !is_refusal(fault.code)) {
-      return false;
-    }
+    last = worse(last, fault);
     fault = {};
   }
+  fault = worse(last, fault);
   return false;
 }
 
@@ -331,10 +337,7 @@ bool Plan::choose(const PlanTarget& target, gpu::DnnFault& fault) {
     if (choose(target, mode, kept_fault_)) {
       return true;
     }
-    fault = kept_fault_;
-    if (fault.code != 0 && !is_refusal(fault.code)) {
-      return false;
-    }
+    fault = worse(fault, kept_fault_);
   }
   return false;
 }

@@ -128,7 +128,7 @@ int Attentions::version(void*, int& version) {
 }
 
 DeviceLibrary::Planned Attentions::plan(const LibraryAttention& attention) {
-  return DeviceLibrary::plan(text_of(attention), [&]() -> std::shared_ptr<PlannedCall> {
+  const auto make = [&]() -> std::shared_ptr<PlannedCall> {
     const Current current = context().enter();
     const Handle handle = take_handle();
     DnnFault fault;
@@ -137,7 +137,9 @@ DeviceLibrary::Planned Attentions::plan(const LibraryAttention& attention) {
       check(fault.name, fault.code);
     }
     return plan != nullptr ? std::make_shared<PlannedAttention>(*this, std::move(plan)) : nullptr;
-  });
+  };
+  // Searching all engines takes seconds, and each layer asks.
+  return DeviceLibrary::plan(text_of(attention), make, true);
 }
 
 std::optional<std::uint64_t> AttentionChooser::workspace_for(const LibraryAttention& call) {

@@ -109,7 +109,8 @@ void DeviceLibrary::give_back(void* handle) noexcept {
 }
 
 DeviceLibrary::Planned DeviceLibrary::plan(const std::string& text,
-                                           const std::function<std::shared_ptr<PlannedCall>()>& make) {
+                                           const std::function<std::shared_ptr<PlannedCall>()>& make,
+                                           bool keeps_failures) {
   if (!is_available()) {
     return nullptr;
   }
@@ -128,7 +129,7 @@ DeviceLibrary::Planned DeviceLibrary::plan(const std::string& text,
   } catch (const sdk::Failure& failure) {
     fault = failure.text();
     level = YOKE_LOG_WARN;
-    may_pass = true;
+    may_pass = !keeps_failures;
   }
   if (made != nullptr) {
     made->identity.insert(0, key);
@@ -138,7 +139,7 @@ DeviceLibrary::Planned DeviceLibrary::plan(const std::string& text,
       kind_ + "s.plan device=" + std::to_string(context_.hardware().ordinal) + " " + kind_ + "=\"" +
           (made != nullptr ? made->identity + "\" workspace=" + std::to_string(made->workspace_byte_count)
                            : key + "\" skipped=\"" + fault + "\""));
-  if (!may_pass) {  // after any other failure the next plan() asks the library again
+  if (!may_pass) {
     planned_[key] = made;
   }
   return made;

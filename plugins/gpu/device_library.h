@@ -123,8 +123,10 @@ class DeviceLibrary {
   virtual int version(void* handle, int& version) = 0;
 
   // Returns the call that `make` makes. Returns null if it makes none, because the library does not support the
-  // call, or if it fails. Equal texts get the same object.
-  Planned plan(const std::string& text, const std::function<std::shared_ptr<PlannedCall>()>& make);
+  // call, or if it fails. Equal texts get the same object. After a failure the next call asks the library again,
+  // unless it `keeps_failures`.
+  Planned plan(const std::string& text, const std::function<std::shared_ptr<PlannedCall>()>& make,
+               bool keeps_failures = false);
 
  private:
   std::string find_fault();
@@ -139,7 +141,7 @@ class DeviceLibrary {
   bool is_available_ = false;
   std::once_flag once_;
   std::mutex mutex_;
-  std::map<std::string, Planned> planned_;  // null: unsupported
+  std::map<std::string, Planned> planned_;  // null: unsupported, or a kept failure
   std::mutex handles_mutex_;
   std::vector<void*> handles_;  // free ones
 };

@@ -215,6 +215,38 @@ TEST(AttentionTest, KernelsReplacePlansThatFail) {
   }
 }
 
+// The graph of the forward pass has 48 descriptors that become final; the heuristic and the plans follow.
+TEST(AttentionTest, AnotherEngineReplacesOneThatFails) {
+  const Shape forward = {.has_gradient = false};
+  for (const char* const call : {"49:4", "50:4", "51:5000"}) {
+    expect_ok([&]() -> std::string {
+      const Conditions setup =
+          conditions({{"FAKE_GPU_FAIL", std::string("dnn_descriptor_finalize:") + call}});
+      const std::string fault = fault_of(setup, forward, remark_of(forward));
+      return fault.empty() ? "" : call + (": " + fault);
+    });
+  }
+}
+
+// Each layer asks for the same plan.
+TEST(AttentionTest, FailedSearchesAreNotRepeated) {
+  expect_ok([]() -> std::string {
+    const std::string body = body_of({.has_gradient = false});
+    const std::string text = text_of(Product{"fails", body.c_str(), ""});
+    const auto context =
+        machine_of(conditions({{"FAKE_GPU_FAIL", "dnn_descriptor_finalize:49+:4"}}))->context(0);
+    for (int layer = 0; layer < 2; ++layer) {
+      const std::string reason = verdicts(*context, text, {conditions().options}).at(0).reason;
+      if (reason.find(kUnsupported) == std::string::npos) {
+        return reason;
+      }
+    }
+    const std::size_t first = the_log.find("attentions.plan");
+    const bool is_once = first != std::string::npos && first == the_log.rfind("attentions.plan");
+    return is_once && the_log.find("failed with status 4") != std::string::npos ? "" : the_log;
+  });
+}
+
 // Only planned, because it has millions of scores.
 TEST(AttentionTest, LargeWorkspacesAreLeftToKernels) {
   expect_ok([]() -> std::string {

@@ -68,6 +68,19 @@ const Cudnn& cudnn() {
   return opened;
 }
 
+// The errors of all engines that a search tries; cuDNN itself keeps only the last one.
+std::string errors;
+
+int finalize(void* descriptor) {
+  const int status = cudnn().dnn.descriptor_finalize(descriptor);
+  if (status != 0) {
+    char text[4096] = "";
+    cudnn().last_error(text, sizeof text);
+    errors.append(text).append("\n");
+  }
+  return status;
+}
+
 // A finalized description of an A100, H100 or B200.
 cuda::Descriptor described(int capability, DnnFault& fault) {
   constexpr auto kProperties = static_cast<cuda::graph::Descriptor>(38);
@@ -115,16 +128,18 @@ std::string fault_of(int capability, const LibraryAttention& attention) {
   if (fault.code != 0) {
     return "cuDNN does not take the description of the device";
   }
-  const auto plan = cuda::plan_attention(cudnn().dnn, {nullptr, device.get()},
-                                         static_cast<std::uint32_t>(capability), attention, fault);
+  Dnn dnn = cudnn().dnn;
+  dnn.descriptor_finalize.address = finalize;
+  errors.clear();
+  const auto plan = cuda::plan_attention(dnn, {nullptr, device.get()}, static_cast<std::uint32_t>(capability),
+                                         attention, fault);
   if (plan != nullptr) {
     return plan->identity.find(" engine ") == 0 ? "" : "the plan has no identity";
   }
-  char error[4096] = "";
-  cudnn().last_error(error, sizeof error);
   const bool is_compiled = std::strcmp(fault.name, "cudnnBackendFinalize") == 0 &&
-                           std::string(error).find("cuLibraryLoadData returned") != std::string::npos;
-  return is_compiled ? "" : std::string(fault.name) + " returns " + std::to_string(fault.code) + ": " + error;
+                           errors.find("cuLibraryLoadData returned") != std::string::npos;
+  return is_compiled ? ""
+                     : std::string(fault.name) + " returns " + std::to_string(fault.code) + ": " + errors;
 }
 
 class CudnnPlanTest : public testing::TestWithParam<int> {
