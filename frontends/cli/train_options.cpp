@@ -40,8 +40,9 @@ auto by_name(const char* option, const std::string& name, const Find& find) {
   }
 }
 
-// Checks "cc" or "cuda:1,cc:2", and --shards. The runtime checks later whether the backends exist.
-void check_backend(const TrainOptions& options) {
+// Checks "cc" or "cuda:1,cc:2", and --shards, which becomes the sum of the counts. The runtime checks later whether the
+// backends exist.
+void check_backend(TrainOptions& options) {
   const std::vector<std::string> parts = split(options.backend, ',');
   const std::string in_list = "--backend " + options.backend + ": ";
   std::int64_t sum = 0;
@@ -69,6 +70,9 @@ void check_backend(const TrainOptions& options) {
   check(sum == 0 || !options.shards || *options.shards == sum,
         in_list + counted + ", but --shards is " + std::to_string(options.shards.value_or(0)) +
             "; leave one of them out");
+  if (sum > 0) {
+    options.shards = sum;
+  }
 }
 
 // Checks how gradients are merged, as far as the options show. The runtime checks the rest.
@@ -177,15 +181,14 @@ void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
         "--no-decay needs --weight-decay greater than 0; " + name + " has none by default");
 }
 
-void check_micro_batches(TrainOptions& options, const TypedOptions& typed) {
-  options.reproducible = typed.reproducible.value_or(0);
+void check_micro_batches(const TrainOptions& options, const TypedOptions& typed) {
   const std::int64_t count = options.reproducible;
   const std::string given = "--reproducible " + std::to_string(count);
   const std::int64_t shards = options.shards.value_or(1);
   check((count & (count - 1)) == 0, "--reproducible takes a power of two from 1 to " +
                                         std::to_string(kMaxShards) + ", not '" + std::to_string(count) + "'");
   check(count == 0 || count % shards == 0,
-        given + " needs a number of shards that divides it; --shards is " + std::to_string(shards));
+        given + " needs a number of shards that divides it, not " + std::to_string(shards));
   check(count == 0 || options.accumulate == 1,
         given + " does not work with --accumulate; leave one of them out");
   check(count == 0 || typed.wire == "full",
@@ -278,7 +281,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
         "at once");
   parse_plateau_schedule(options);
   parse_augmentation(options);
-  check_micro_batches(options, typed);
+  options.reproducible = typed.reproducible.value_or(0);
   check(typed.timeline.empty() || typed.trace.empty(),
         "--timeline and --trace are the same option; leave one of them out");
   options.data = typed.data;
@@ -307,6 +310,7 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   }
   parse_row_weights(typed.row_weights, options);
   check_backend(options);
+  check_micro_batches(options, typed);
   if (!options.shards && options.backend.find(':') == std::string::npos && !options.row_weights.empty()) {
     options.shards = static_cast<std::int64_t>(options.row_weights.size());
   }

@@ -137,6 +137,17 @@ TEST_F(TableTest, Utf16IsNamed) {
   EXPECT_THAT(csv_error("x,y\n1,\0"s), is_error(ErrorCode::kDataLoss, "t.csv: byte 6 is zero"));
 }
 
+TEST_F(TableTest, TextThatIsNotUtf8IsRefused) {
+  for (const char* wrong :
+       {"\xf6", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
+    const std::string text = "x,y\n1,a\n2," + std::string(wrong) + "\n";
+    EXPECT_THAT(csv_error(text),
+                is_error(ErrorCode::kDataLoss, "t.csv, line 3: the text is not UTF-8; save it as UTF-8"));
+  }
+  EXPECT_THAT(csv("x,y\n1,\xc3\x9f\n2,\xe2\x82\xac\n3,\xf0\x9f\x98\x80\n").label_names,
+              ElementsAre("\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80"));
+}
+
 TEST_F(TableTest, NamesOfColumnsDiffer) {
   EXPECT_THAT(csv_error("x,y,x\n1,2,3\n", "y"),
               is_error(kInvalid, "t.csv: columns 0 and 2 are both named 'x'; rename one of them"));

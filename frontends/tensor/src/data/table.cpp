@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "data/files.h"
+#include "data/utf8.h"
 
 namespace yoke::datasets {
 namespace {
@@ -61,6 +62,11 @@ std::string text_of(const fs::path& file) {
     throw Error(ErrorCode::kDataLoss,
                 file.string() + ": byte " + std::to_string(zero) +
                     " is zero, so this is not text, or text in UTF-16; save it as UTF-8 text");
+  }
+  if (const std::size_t wrong = detail::invalid_utf8(text); wrong != std::string::npos) {
+    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(wrong), '\n');
+    throw Error(ErrorCode::kDataLoss, file.string() + ", line " + std::to_string(line) +
+                                          ": the text is not UTF-8; save it as UTF-8");
   }
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
 }
