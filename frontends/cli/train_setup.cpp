@@ -182,16 +182,28 @@ void check_prefixes(const std::vector<std::string>& texts, const std::set<std::s
   for (const std::string& text : texts) {
     const std::string prefix = prefix_of(text);
     if (!prefix.empty() && !names.contains(prefix)) {
-      throw UsageError("--option " + text + ": '" + prefix +
-                       "' is not a backend of this run; its backends: " + join(all, ", ") +
-                       did_you_mean(prefix, all));
+      throw UsageError(std::string("--option ")
+                           .append(text)
+                           .append(": '")
+                           .append(prefix)
+                           .append("' is not a backend of this run; its backends: ")
+                           .append(join(all, ", "))
+                           .append(did_you_mean(prefix, all)));
     }
   }
+}
+
+// `only` has the option, and `backend` does not.
+[[noreturn]] void refuse_option(const std::string& text, const std::string& backend, const std::string& name,
+                                const std::string& only) {
+  throw UsageError("--option " + text + ": " + backend + " has no option '" + name + "'; use --option " +
+                   detail::shell_word(only + "." + text) + " for " + only + " only");
 }
 
 // The texts for one of `backends`, without prefixes. One with a prefix replaces those without.
 std::vector<std::string> texts_for(const Backend& backend, const std::vector<std::string>& texts,
                                    const std::vector<std::shared_ptr<Backend>>& backends) {
+  const std::string own_prefix = backend.name() + ".";
   std::vector<std::string> own;
   for (const std::string& text : texts) {
     const std::string prefix = prefix_of(text);
@@ -200,7 +212,7 @@ std::vector<std::string> texts_for(const Backend& backend, const std::vector<std
     }
     const std::string name = text.substr(0, text.find('='));
     const bool is_replaced = std::any_of(texts.begin(), texts.end(), [&](const std::string& other) {
-      return other.substr(0, other.find('=')) == backend.name() + "." + name;
+      return other.substr(0, other.find('=')) == own_prefix + name;
     });
     if (!prefix.empty() || is_replaced) {
       continue;
@@ -209,9 +221,7 @@ std::vector<std::string> texts_for(const Backend& backend, const std::vector<std
     const auto knows = [&](const auto& each) { return has_option(*each, name); };
     const auto other = std::find_if(backends.begin(), backends.end(), knows);
     if (other != backends.end() && !has_option(backend, name)) {
-      const std::string& only = (*other)->name();
-      throw UsageError("--option " + text + ": " + backend.name() + " has no option '" + name +
-                       "'; use --option " + detail::shell_word(only + "." + text) + " for " + only + " only");
+      refuse_option(text, backend.name(), name, (*other)->name());
     }
   }
   return own;

@@ -59,13 +59,13 @@ std::vector<BackendCount> parse_backends(const std::string& text) {
 }
 
 std::vector<Option> options_for(const std::string& backend_name, const std::vector<Option>& all) {
+  const std::string own_prefix = backend_name + ".";
   std::vector<Option> own;
   for (const Option& option : all) {
     const std::size_t dot = option.name.find('.');
     const bool has_prefix = dot != std::string::npos;
-    const bool is_replaced = std::any_of(all.begin(), all.end(), [&](const Option& other) {
-      return other.name == backend_name + "." + option.name;
-    });
+    const bool is_replaced = std::any_of(
+        all.begin(), all.end(), [&](const Option& other) { return other.name == own_prefix + option.name; });
     if (has_prefix ? option.name.substr(0, dot) == backend_name : !is_replaced) {
       own.push_back({option.name.substr(has_prefix ? dot + 1 : 0), option.value});
     }

@@ -14,8 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/files.h"
-#include "data/utf8.h"
+#include "data/utf8_text.h"
 
 namespace yoke::datasets {
 namespace {
@@ -50,25 +49,6 @@ std::string shown(std::string_view text) {
 
 [[noreturn]] void refuse(const fs::path& file, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, file.string() + why);
-}
-
-std::string text_of(const fs::path& file) {
-  const std::vector<std::byte> bytes = detail::read_file(file);
-  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    throw Error(ErrorCode::kDataLoss, file.string() + ": the text is encoded in UTF-16; save it as UTF-8");
-  }
-  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
-    throw Error(ErrorCode::kDataLoss,
-                file.string() + ": byte " + std::to_string(zero) +
-                    " is zero, so this is not text, or text in UTF-16; save it as UTF-8 text");
-  }
-  if (const std::size_t wrong = detail::invalid_utf8(text); wrong != std::string::npos) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(wrong), '\n');
-    throw Error(ErrorCode::kDataLoss, file.string() + ", line " + std::to_string(line) +
-                                          ": the text is not UTF-8; save it as UTF-8");
-  }
-  return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
 }
 
 // A semicolon if the first line that has a separator outside of quotes has only semicolons: spreadsheets write it in
@@ -112,7 +92,7 @@ std::string quoted_field(const Records& records, std::string_view text, std::siz
 
 Records csv_records(const fs::path& file) {
   Records records{.file = file, .all = {}, .lines = {}};
-  const std::string whole = text_of(file);
+  const std::string whole = detail::read_utf8(file);
   const std::string_view text = whole;
   records.separator = separator_of(text);
   const char ends[] = {records.separator, '\n', '\0'};
@@ -153,7 +133,7 @@ Records csv_records(const fs::path& file) {
 
 Records blank_records(const fs::path& file) {
   Records records{.file = file, .all = {}, .lines = {}};
-  const std::string whole = text_of(file);
+  const std::string whole = detail::read_utf8(file);
   std::string_view rest = whole;
   for (std::uint64_t line = 1; !rest.empty(); ++line) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
