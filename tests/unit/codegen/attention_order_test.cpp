@@ -126,5 +126,25 @@ TEST(AttentionOrderTest, AttentionMustNotUseWhatOtherAttentionMoves) {
                                 each.substr(gradient));
 }
 
+// Attention in a repeat block, in which `first` runs before it.
+std::string repeat_of(const std::string& first) {
+  const std::string start = " s[b, h, i, j] = sum";
+  const std::string repeat = " top[b, h, i] = 0.0\n repeat r in 0..4 {\n" + first;
+  return changed(forward(), {{" temp mask", " arg seen : f32[3, 2, 32] out\n temp mask"},
+                             {start, " seen[b, h, i] = 0.0\n" + repeat + start},
+                             {kLast, std::string(kLast) + " }\n"}});
+}
+
+TEST(AttentionOrderTest, NextRoundMustNotReadScores) {
+  EXPECT_EQ(found_in(repeat_of("")), found_in(forward()));
+  expect_refused(repeat_of(" seen[b, h, i] = top[b, h, i]\n"), {{{}, "the repeat block reads its scores"}});
+}
+
+TEST(AttentionOrderTest, HeadsMustNotShareValues) {
+  expect_refused(forward(),
+                 {{{{"v : bf16[3, 32, 2, 16]", "v : bf16[3, 32, 1, 16]"}, {"v[b, j, h, d]", "v[b, j, 0, d]"}},
+                   "heads share elements, or a tensor is too large"}});
+}
+
 }  // namespace
 }  // namespace yoke::codegen::attention_programs
