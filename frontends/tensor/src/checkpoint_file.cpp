@@ -295,9 +295,9 @@ auto read_checkpoint(const fs::path& folder, const Read& read) {
   for (int tries = 1;; ++tries) {
     std::error_code ignored;
     const bool is_link = fs::is_symlink(folder, ignored);  // `latest`
-    const fs::path found =
-        find_checkpoint(is_link ? folder.parent_path() / fs::read_symlink(folder, ignored) : folder);
+    fs::path found = is_link ? folder.parent_path() / fs::read_symlink(folder, ignored) : folder;
     try {
+      found = find_checkpoint(found);
       return read(found);
     } catch (const Error&) {
       if (tries == kMostTries || (tries > 1 && fs::exists(found, ignored))) {
