@@ -28,7 +28,7 @@ void check_global_options(const std::string& subcommand, Arguments arguments);
 
 // The options with which every subcommand creates its Runtime.
 RuntimeOptions runtime_options();
-// Throws UsageError for environment variables with values that do not exist.
+// Throws UsageError if an environment variable has an unknown value.
 Runtime make_runtime(const RuntimeOptions& options);
 
 // The values of --plugin-option, "NAME=VALUE" by backend.

@@ -102,7 +102,7 @@ Loops AttentionMatcher::loops_of(const Frame& frame, std::size_t length, int siz
 }
 
 // Sets the volume of a factor, or of the target if it is null. Returns false if it differs from what the role had, or
-// if it is no volume.
+// if it is not a volume.
 bool AttentionMatcher::set(Role role, const Statement& statement, const Product& product,
                            const Factor* factor, const Loops& loops) {
   const matmul::Form& form = product.forms[factor != nullptr ? factor->address : matmul::kTarget];

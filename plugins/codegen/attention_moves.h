@@ -12,9 +12,8 @@
 
 namespace yoke::codegen {
 
-// Returns why the calls must not run instead of their statements, at their places: statements between them use
-// memory of theirs, or volumes have forms that no library takes. `replaced` are the tensors that the calls do not
-// compute. Empty: they may.
+// Returns why the calls must not replace their statements: other statements in between use the same memory, or no
+// library accepts the layout of a volume. `replaced` are the tensors that the calls do not compute. Empty: they may.
 std::string move_fault(const program::Program& program, const program::Block& block,
                        const FoundAttention& found, const std::set<std::uint32_t>& replaced);
 

@@ -31,11 +31,11 @@ class Formula {
   Formula operator+(const Formula& other) const;
   Formula operator*(const Formula& other) const;
   std::optional<Formula> reciprocal() const;  // of a single term
-  bool is_short() const;                      // longer ones are none of attention
+  bool is_short() const;                      // attention has no longer ones
   bool uses(Atom atom) const;
   double coefficient(const Formula& term) const;  // of a term that is a product of atoms
   std::optional<double> as_number() const;
-  // Sums over the keys. Empty if the result is none of the atoms.
+  // Sums over the keys. Empty if the result is not one of the atoms.
   std::optional<Formula> sum_over_keys() const;
   // Whether all coefficients are equal, except for rounding.
   friend bool is_close(const Formula& one, const Formula& other);

@@ -104,8 +104,8 @@ enum class AttentionKind : std::uint8_t { kForward, kBackward };
 //   o = softmax(scale * q * transpose(k)) * v
 // With `is_causal`, query i sees only the keys up to i. Its statistics are the logarithm of the sum of exp(scale *
 // score) for each query, dense f32 of batch, heads and queries. kBackward computes the gradients of q, k and v
-// from that of o and the results of kForward. Sums are f32; the library may round the weights and their gradients
-// to `type`, but need not round the scores.
+// from that of o and the results of kForward. Sums are f32; the library may round the weights and the gradients of the
+// scores to `type`, but need not round the scores.
 struct LibraryAttention {
   AttentionKind kind = AttentionKind::kForward;
   program::Type type = program::Type::kBF16;  // of all volumes; bf16 or f16

@@ -342,8 +342,8 @@ bool Plan::choose(const PlanTarget& target, gpu::DnnFault& fault) {
   return false;
 }
 
-// What every engine of the devices below computes, in a fixed order. Newer devices have engines that add the gradients
-// in any order, and cuDNN does not tell which do.
+// On devices older than this, every engine sums in a fixed order. Newer devices have engines that sum the gradients in
+// an order that varies, and cuDNN does not report which.
 bool is_supported(std::uint32_t capability, const LibraryAttention& attention) {
   constexpr std::uint64_t kLargestHead = 128;
   constexpr std::uint64_t kHeadUnit = 8;

@@ -109,7 +109,7 @@ enum Mode : int {
 };
 enum Reduction : int { kSum = 0, kMaximum = 3 };
 enum HeuristicMode : int { kFallback = 2, kBest = 3 };
-// Properties of engines whose results this project does not take.
+// Properties of engines that this project does not use.
 enum Note : int { kConvertsInputs = 1, kReducedSums = 2, kNondeterministic = 4, kNoteCount = 16 };
 
 }  // namespace graph

@@ -169,7 +169,7 @@ const F& of_kind(codegen::ConvolutionKind kind, const F& forward, const F& input
                                                             : filter;
 }
 
-// The function of a library that failed first, and its error number; 0: none has.
+// The first library function that failed, and its error number; 0: no function failed.
 struct DnnFault {
   const char* name = "";
   int code = 0;

@@ -145,8 +145,8 @@ std::vector<BackendCount> parse_backends(const std::string& text);
 void check_prefixes(const char* call, const std::vector<Option>& device_options,
                     const std::vector<BackendCount>& named);
 
-// Those of `all` for this backend: the ones without a prefix, and "threads" for "cc.threads" if it is cc, which
-// replaces one without a prefix.
+// Those of `all` for this backend: the ones without a prefix, and, if the backend is cc, "cc.threads" as "threads",
+// which replaces the option without a prefix.
 std::vector<Option> options_for(const std::string& backend_name, const std::vector<Option>& all);
 
 // Names the tensors of the program's arguments. Placeholders and outputs have the name that `names` has for

@@ -44,8 +44,8 @@ class Held {
     }
   }
 
-  // Whether copies of a stream wait while a host callback of another runs. Tried once in a process. On a machine that
-  // is too loaded to copy in time, streams are held by copies instead.
+  // Whether copies on one stream wait while a host callback of another stream runs. Tested once per process. On a
+  // machine that is too loaded to copy in time, streams are held by copies instead.
   static bool blocks_copies(Device& device) {
     static const bool result = [&] {
       constexpr std::uint64_t kLarge = 100'000;

@@ -29,7 +29,7 @@ Position position_of(const Surroundings& around, const Affine& affine) {
   return position;
 }
 
-// Makes a dimension of `size` elements the innermost one. Both positions are never out of range, so nothing overflows.
+// Makes a dimension of `size` elements the innermost one. Neither position is ever out of range, so nothing overflows.
 void append(Position& outer, const Position& inner, std::int64_t size) {
   outer.start = outer.start * size + inner.start;
   for (Position::Step& step : outer.steps) {

@@ -159,8 +159,8 @@ struct DataParallelOptions {
   // its values. When `body` has returned, the contexts' tensors of parameters get the trained values.
   // `runtime` must be that of the contexts, for its log and its fallback.
   std::vector<Context> prior_contexts = {};
-  // Passed to every device that is opened: "threads" to all, "cc.threads" only to those of the backend cc, which must
-  // be in backend_name, instead of "threads". An option whose own name has a period needs the backend's name.
+  // Passed to every device that is opened: "threads" to all, "cc.threads" only to those of the backend cc, where it
+  // replaces "threads"; cc must be in backend_name. An option whose own name has a period needs the backend's name.
   // `yoke backends --help-options` lists a backend's options.
   std::vector<Option> device_options = {};
   // Empty: data_parallel creates a Runtime with default options.
