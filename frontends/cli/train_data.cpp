@@ -8,6 +8,7 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "text.h"
 #include "train.h"
@@ -152,6 +153,11 @@ TrainData table_file(TrainOptions& options) {
   std::vector<std::size_t> without;
   for (const std::string& name : options.drop) {
     without.push_back(datasets::column_of(table, name));
+  }
+  if (std::set(without.begin(), without.end()).size() + 1 == table.names.size() && !without.empty()) {
+    throw Error(ErrorCode::kInvalidArgument, "--drop " + join(options.drop, ",") +
+                                                 " leaves out all columns of " + options.data.string() +
+                                                 " besides the label; keep one at least");
   }
   const datasets::Split split =
       options.splits.empty() ? datasets::random_split(table.row_count(), options.test_share, options.seed)

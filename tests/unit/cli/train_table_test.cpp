@@ -28,6 +28,17 @@ std::string regression_table(const char* separator, bool has_header) {
   return text;
 }
 
+TEST(YokeTrainTable, DropOfAllFeaturesIsNamed) {
+  const TemporaryFolder folder;
+  const std::string data = folder / "t.csv";
+  test::write_file(data, "a,b,y\n1,2,3\n2,3,5\n3,4,6\n");
+  const auto outcome = run({"train", "--data", data, "--drop", "a,1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(outcome.err,
+            "yoke: --drop a,1 leaves out all columns of " + data + " besides the label; keep one at least\n");
+  EXPECT_EQ(run({"train", "--data", data, "--drop", "a,0", "--epochs", "1"}).code, 0);
+}
+
 TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
   const TemporaryFolder folder;
   test::write_file(folder / "t.csv", regression_table(",", true));
