@@ -44,7 +44,9 @@ struct Outcome {
   std::string device = {};  // "cc:0"; empty if the backend has no devices or failed to load
   std::string hardware = {};
   bool passed = false;
-  std::string reason = {};  // why it did not pass
+  std::string reason = {};    // why it did not pass
+  std::string fallback = {};  // "cc:0" if it ran the program instead
+  std::string fallback_reason = {};
   DeviceInfo info = {};
 };
 
@@ -87,7 +89,8 @@ std::string try_offsets(const std::shared_ptr<Device>& device) {
   return {};
 }
 
-std::string try_device(const std::shared_ptr<Device>& device) {
+// Returns why the device does not pass.
+std::string try_device(const std::shared_ptr<Device>& device, Outcome& outcome) {
   if (std::string reason = try_offsets(device); !reason.empty()) {
     return reason;
   }
@@ -98,7 +101,11 @@ std::string try_device(const std::shared_ptr<Device>& device) {
     ArgumentBytes got = random_arguments(trial, 1 + row);
     ArgumentBytes expected = got;
     run_on_reference(trial, expected, symbols);
-    run_on_device(device, kTrial, trial, got, symbols);
+    const auto code = run_on_device(device, kTrial, trial, got, symbols);
+    if (code->fallback() != nullptr) {
+      outcome.fallback = code->fallback()->device()->name();
+      outcome.fallback_reason = code->fallback_reason();
+    }
     const Difference difference = largest_difference(trial, got, expected);
     if (difference.relative > kTolerance) {
       return "wrong result: " + difference.place;
@@ -122,7 +129,7 @@ std::vector<Outcome> try_backend(Runtime& runtime, const std::string& name) {
       try {
         outcome.info = backend->device_info(ordinal);
         outcome.hardware = outcome.info.name;
-        outcome.reason = try_device(backend->open_device(ordinal));
+        outcome.reason = try_device(backend->open_device(ordinal), outcome);
         outcome.passed = outcome.reason.empty();
       } catch (const std::exception& error) {
         outcome.reason = error.what();
@@ -145,6 +152,8 @@ void print_json(const std::vector<Outcome>& outcomes) {
                        {"hardware", outcome.hardware},
                        {"passed", outcome.passed},
                        {"reason", outcome.reason},
+                       {"fallback", outcome.fallback},
+                       {"fallback_reason", outcome.fallback_reason},
                        {"memory_bytes", outcome.info.memory_bytes},
                        {"compute_units", is_known ? outcome.info.compute_unit_count : 0},
                        {"suggested_streams", is_known ? outcome.info.suggested_stream_count : 0}});
@@ -165,6 +174,12 @@ void print(const Outcome& outcome) {
       std::cout << ", " << byte_text(outcome.info.memory_bytes);
     }
   }
+  if (!outcome.fallback.empty()) {
+    std::cout << "; fallback: the program ran on " << outcome.fallback;
+    if (!outcome.fallback_reason.empty()) {
+      std::cout << "\n      " << outcome.fallback_reason;
+    }
+  }
   if (!outcome.reason.empty()) {
     std::cout << (outcome.hardware.empty() ? "  " : "\n      ") << outcome.reason;
   }
@@ -176,11 +191,13 @@ void print(const Outcome& outcome) {
 int devices_command(Arguments arguments) {
   bool as_json = false;
   std::string only;
-  CommandLine line("yoke devices [OPTION...]",
-                   "Loads every backend, and copies and runs a small program on each of its devices. Prints "
-                   "PASS, FAIL with the\n"
-                   "reason, or NONE with the reason if a backend has no devices. Exit code 0 if at least one "
-                   "device passed.");
+  CommandLine line(
+      "yoke devices [OPTION...]",
+      "Loads every backend, and copies and runs a small program on each of its devices. Prints "
+      "PASS, FAIL with the\n"
+      "reason, or NONE with the reason if a backend has no devices; and the fallback, if another "
+      "device ran the\n"
+      "program because the backend cannot. Exit code 0 if at least one device passed.");
   line.flag("json", &as_json, "print one JSON object");
   line.text("backend", &only, "test only this backend", "NAME");
   if (!line.parse(arguments)) {

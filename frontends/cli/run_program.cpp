@@ -66,9 +66,9 @@ void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
   program::execute(program, pointers, symbol_values);
 }
 
-void run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
-                   const program::Program& program, ArgumentBytes& arguments,
-                   std::span<const std::int64_t> symbol_values) {
+std::shared_ptr<const Code> run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
+                                          const program::Program& program, ArgumentBytes& arguments,
+                                          std::span<const std::int64_t> symbol_values) {
   const auto code = compile(device, text);
   const auto stream = Stream::create(device, device->name() + "/try");
   std::vector<BufferView> views;
@@ -85,6 +85,7 @@ void run_on_device(const std::shared_ptr<Device>& device, const std::string& tex
     }
   }
   stream->wait();
+  return code;
 }
 
 Difference largest_difference(const program::Program& program, const ArgumentBytes& got,

@@ -25,10 +25,10 @@ ArgumentBytes random_arguments(const program::Program& program, std::int64_t see
 void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
                       std::span<const std::int64_t> symbol_values);
 
-// Compiles `text` for the device and runs its entry `program.name`.
-void run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
-                   const program::Program& program, ArgumentBytes& arguments,
-                   std::span<const std::int64_t> symbol_values);
+// Compiles `text` for the device and runs its entry `program.name`. Returns the code, which tells where it ran.
+std::shared_ptr<const Code> run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
+                                          const program::Program& program, ArgumentBytes& arguments,
+                                          std::span<const std::int64_t> symbol_values);
 
 std::vector<double> element_values(const program::Tensor& tensor, std::span<const std::byte> bytes);
 

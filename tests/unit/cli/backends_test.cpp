@@ -136,6 +136,7 @@ TEST(YokeDevices, JsonReportsAPassingDevice) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(test::line_count(outcome.out), 1U);
   EXPECT_EQ(test::json_value(outcome.out, "passed"), "true");
+  EXPECT_EQ(test::json_value(outcome.out, "fallback"), "\"\"");
 }
 
 TEST(YokeDevices, BackendsThatIgnoreOffsetsFail) {
@@ -146,7 +147,10 @@ TEST(YokeDevices, BackendsThatIgnoreOffsetsFail) {
   };
   const auto good = tried("good");
   EXPECT_EQ(good.code, 0) << good.out << good.err;
-  EXPECT_THAT(good.out, HasSubstr("PASS  good:0"));
+  EXPECT_THAT(good.out, AllOf(HasSubstr("PASS  good:0"), HasSubstr("; fallback: the program ran on cc:0\n")));
+  const auto json = run({"--probe", "none", "devices", "--backend", "good", "--json"});
+  EXPECT_EQ(test::json_value(json.out, "fallback"), "\"cc:0\"");
+  EXPECT_NE(test::json_value(json.out, "fallback_reason"), "\"\"");
   for (const auto& [name, copy] :
        {std::pair("from_host_forgets_offset", "from_host of 16 bytes at offset 32"),
         std::pair("to_host_forgets_offset", "to_host of 16 bytes at offset 40"),
