@@ -50,6 +50,20 @@ std::map<std::string, std::string> notes_of(const TrainOptions& options, const T
   return notes;
 }
 
+// Whether a run had this file as the value of an option. False if its options cannot be read.
+bool is_file_of_run(const std::filesystem::path& config, const std::string& option,
+                    const std::filesystem::path& file) {
+  const std::vector<std::string> arguments = {"--config", config.string()};
+  try {
+    const std::vector<std::string> words = with_config(arguments).words;
+    const auto at = std::find_if(words.begin(), words.end(),
+                                 [&](const std::string& word) { return word.starts_with(option + "="); });
+    return (at == words.end() ? "" : at->substr(option.size() + 1)) == file;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
 // "3 columns (a, b, c)", with at most ten names.
 std::string listed(std::vector<std::string> names, const char* noun, const char* plural) {
   constexpr std::size_t kMost = 10;
@@ -127,6 +141,19 @@ void TrainCheckpoints::open_folders() {
   }
 }
 
+void TrainCheckpoints::refuse_other_data(const std::string& name) const {
+  // The options that choose the rows are the same, so the contents of the files differ.
+  if (is_file_of_run(options_.checkpoints / kConfigFile, "--data", options_.data) &&
+      is_file_of_run(options_.checkpoints / kConfigFile, "--splits", options_.splits)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                name + (options_.splits.empty() ? "" : ", or " + options_.splits.string() + ",") +
+                    " has changed since " + folder_->latest()->string() +
+                    " was saved; restore it, or start from the parameters of that run with --load and "
+                    "another --save");
+  }
+  refuse("on other data than " + name);
+}
+
 void TrainCheckpoints::refuse(const std::string& difference) const {
   const std::filesystem::path config = options_.checkpoints / kConfigFile;
   std::error_code ignored;
@@ -191,7 +218,7 @@ void TrainCheckpoints::read(const TrainData& data) {
   refuse_other("seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
   notes_[kDataNote] = prepared;
   if (data_before != found_->notes.end() && data_before->second != prepared) {
-    refuse("on other data than " + data.name);
+    refuse_other_data(data.name);
   }
   refuse_other("batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));
   refuse_other_steps();

@@ -236,6 +236,37 @@ TEST(YokeTrainResume, CheckpointWithoutItsDescriptionIsAnError) {
   EXPECT_THAT(run({"train", "--load", folder / "c"}).err, HasSubstr("weights.safetensors: it has 100 bytes"));
 }
 
+TEST(YokeTrainResume, DataThatHasChangedInItsFileIsNamed) {
+  const TemporaryFolder folder;
+  const std::string data = folder / "a.csv";
+  const std::string other = folder / "b.csv";
+  const auto write = [](const std::string& file, int factor) {
+    std::ofstream stream(file);
+    stream << "x,y\n";
+    for (int x = 1; x < 10; ++x) {
+      stream << x << ',' << factor * x << '\n';
+    }
+  };
+  write(data, 2);
+  write(other, 3);
+  const std::vector<std::string> words = {"train", "--test-share", "0.2", "--save", folder / "c", "--data"};
+  ASSERT_EQ(run(joined(words, {data, "--epochs", "2"})).code, 0);
+  const auto is_other = run(joined(words, {other, "--epochs", "4", "--resume"}));
+  EXPECT_EQ(is_other.code, 1);
+  EXPECT_THAT(is_other.err, AllOf(HasSubstr(" is of a run on other data than " + other),
+                                  HasSubstr("; to continue that run, use --config ")));
+  write(data, 3);
+  const auto changed = run(joined(words, {data, "--epochs", "4", "--resume"}));
+  EXPECT_EQ(changed.code, 1);
+  EXPECT_THAT(
+      changed.err,
+      AllOf(HasSubstr("yoke: " + data + " has changed since " + (folder / "c/step-").string()),
+            HasSubstr(" was saved; restore it, or start from the parameters of that run with --load "),
+            Not(HasSubstr("--config"))));
+  write(data, 2);
+  EXPECT_EQ(run(joined(words, {data, "--epochs", "4", "--resume"})).code, 0);
+}
+
 TEST(YokeTrainResume, WrongUseIsAnError) {
   const TemporaryFolder folder;
   ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder / "c"}).code, 0);
