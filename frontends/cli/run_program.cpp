@@ -69,7 +69,7 @@ void run_on_reference(const program::Program& program, ArgumentBytes& arguments,
 std::shared_ptr<const Code> run_on_device(const std::shared_ptr<Device>& device, const std::string& text,
                                           const program::Program& program, ArgumentBytes& arguments,
                                           std::span<const std::int64_t> symbol_values) {
-  const auto code = compile(device, text);
+  auto code = compile(device, text);
   const auto stream = Stream::create(device, device->name() + "/try");
   std::vector<BufferView> views;
   for (const auto& bytes : arguments) {
