@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <yoke/runtime/error.h>
+#include <yoke/runtime/utf8.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -17,24 +18,6 @@ namespace {
 
 // No larger than the buffer of any pipe.
 constexpr std::size_t kChunk = 4096;
-
-// The length of the UTF-8 character at the front; 0 if it is invalid (overlong forms and surrogates too).
-std::size_t character_size(std::string_view text) {
-  const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned first = at(0);
-  const std::size_t size = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-  if (size == 0 || first > 0xF4 || size > text.size()) {
-    return 0;
-  }
-  for (std::size_t i = 1; i < size; ++i) {
-    if ((at(i) & 0xC0U) != 0x80U) {
-      return 0;
-    }
-  }
-  const bool refused = (first == 0xE0 && at(1) < 0xA0) || (first == 0xED && at(1) > 0x9F) ||
-                       (first == 0xF0 && at(1) < 0x90) || (first == 0xF4 && at(1) > 0x8F);
-  return refused ? 0 : size;
-}
 
 }  // namespace
 
@@ -107,7 +90,7 @@ std::string printable(std::string_view text, std::size_t capacity) {
     if (out.size() >= capacity) {
       return out + "...";
     }
-    const std::size_t size = character_size(text);
+    const std::size_t size = detail::character_size(text);
     const auto first = static_cast<unsigned char>(text[0]);
     if (size == 0 || first < 0x20 || first == 0x7F) {
       constexpr const char* kDigits = "0123456789abcdef";

@@ -137,15 +137,34 @@ TEST_F(TableTest, Utf16IsNamed) {
   EXPECT_THAT(csv_error("x,y\n1,\0"s), is_error(ErrorCode::kDataLoss, "t.csv: byte 6 is zero"));
 }
 
-TEST_F(TableTest, TextThatIsNotUtf8IsRefused) {
+TEST_F(TableTest, TextThatIsNotUtf8IsAnErrorWithItsLine) {
+  const auto refused = [](const std::string& place) {
+    return is_error(ErrorCode::kDataLoss, place + ": the text is not valid UTF-8; save it as UTF-8");
+  };
+  EXPECT_THAT(csv_error("gr\xf6\xdf"
+                        "e,y\n1,2\n3,4\n"),
+              refused("t.csv, line 1"));
+  EXPECT_THAT(csv_error("x,y\n1,\xf6\n2,\xdf\n"), refused("t.csv, line 2"));  // both would be shown as U+FFFD
+  EXPECT_THAT(csv_error("\xef\xbb\xbfx,\"y\nz\"\r\n1,2\r\n3,\xc3"), refused("t.csv, line 4"));
+  EXPECT_THAT(error_of([&] { columns("1 a\n2 \xe9\n"); }), refused("t.txt, line 2"));
   for (const char* wrong :
        {"\xf6", "\xc3", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"}) {
     const std::string text = "x,y\n1,a\n2," + std::string(wrong) + "\n";
-    EXPECT_THAT(csv_error(text),
-                is_error(ErrorCode::kDataLoss, "t.csv, line 3: the text is not UTF-8; save it as UTF-8"));
+    EXPECT_THAT(csv_error(text), refused("t.csv, line 3"));
   }
-  EXPECT_THAT(csv("x,y\n1,\xc3\x9f\n2,\xe2\x82\xac\n3,\xf0\x9f\x98\x80\n").label_names,
-              ElementsAre("\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80"));
+  EXPECT_THAT(csv("gr\xc3\xb6\xc3\x9f"
+                  "e,y\n1,\xe2\x82\xac\n2,\xf0\x9f\x98\x80\n")
+                  .label_names,
+              ElementsAre("\xe2\x82\xac", "\xf0\x9f\x98\x80"));
+}
+
+TEST_F(TableTest, LinesThatEndWithCrOnlyAreAnError) {
+  const auto is_refused = is_error(ErrorCode::kDataLoss, ": lines end with CR only; save it with LF");
+  EXPECT_THAT(csv_error("x,y\r1,2\r2,3\r"), is_refused);
+  EXPECT_THAT(csv_error("\"x\",\"y\"\r1,2"), is_refused);
+  EXPECT_THAT(error_of([&] { columns("1 2\r3 4\r"); }), is_refused);
+  EXPECT_THAT(csv("1,2\r").values, ElementsAre(1, 2));
+  EXPECT_THAT(csv("1,\"a\rb\"").label_names, ElementsAre("a\rb"));
 }
 
 TEST_F(TableTest, NamesOfColumnsDiffer) {

@@ -67,9 +67,9 @@ struct TableOptions {
 // has text where the second line has a number, or if it is the only line and has no number; its names must differ.
 // `label` is the name or number of a column; empty: the last one. Of the columns that are read, only this one may have
 // texts. A label must not be empty, and labels must not mix numbers and texts.
-// Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for a line that
-// is not valid; kInvalidArgument for an unknown column, two columns with the same name, a field that is not a number
-// within the range of f32, and a file without rows.
+// Errors name the file, the line and the column: kNotFound or kPermissionDenied for the file; kDataLoss for text that
+// is not UTF-8 and for a line that is not valid; kInvalidArgument for an unknown column, two columns with the same
+// name, a field that is not a number within the range of f32, and a file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},
                LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
 // The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored.

@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yoke/runtime/utf8.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -94,6 +96,35 @@ std::vector<std::byte> read_file(const std::filesystem::path& path) {
     done += count > 0 ? static_cast<std::size_t>(count) : 0;
   }
   return bytes;
+}
+
+std::string read_utf8(const std::filesystem::path& path) {
+  const std::vector<std::byte> bytes = read_file(path);
+  const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  const auto fail = [&](const std::string& why) { throw Error(ErrorCode::kDataLoss, path.string() + why); };
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    fail(": the text is encoded in UTF-16; save it as UTF-8");
+  }
+  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+    fail(": byte " + std::to_string(zero) +
+         " is zero, so this is not text, or text in UTF-16; save it as UTF-8 text");
+  }
+  // In quotes, a CR is part of a field. After the last line, it does no harm.
+  const std::size_t cr = std::min(text.find('\r'), text.size());
+  if (cr + 1 < text.size() && text.find('\n') == std::string::npos &&
+      std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(cr), '"') % 2 == 0) {
+    fail(": lines end with CR only; save it with LF");
+  }
+  std::uint64_t line = 1;
+  std::size_t size = 0;
+  for (std::size_t at = 0; at < text.size(); at += size) {
+    size = character_size(std::string_view(text).substr(at));
+    if (size == 0) {
+      fail(", line " + std::to_string(line) + ": the text is not valid UTF-8; save it as UTF-8");
+    }
+    line += text[at] == '\n' ? 1U : 0U;
+  }
+  return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
 }
 
 NewFile::NewFile(const std::filesystem::path& target) : shown_(target) {

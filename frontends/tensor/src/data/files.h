@@ -19,6 +19,9 @@ ErrorCode code_of_errno(int number);
 
 // Returns the contents of a regular file. The Error names the file and the cause.
 std::vector<std::byte> read_file(const std::filesystem::path& path);
+// The text of a file in UTF-8, without a byte order mark. Error kDataLoss, with the line, for other bytes; also if its
+// lines end with CR only.
+std::string read_utf8(const std::filesystem::path& path);
 
 // Writes a temporary file in the target's folder. commit() renames it to the target; without commit(), the
 // destructor deletes it. Every Error names the target, the cause and how to fix it.

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <utility>
 
-#include "data/utf8_text.h"
+#include "data/files.h"
 
 namespace yoke::datasets {
 namespace {
