@@ -245,7 +245,7 @@ bool AttentionMatcher::multiply_gradient(std::size_t number) {
   return true;
 }
 
-// Returns why the statements after the scores are no attention.
+// Returns why the statements after the scores are not attention.
 std::string AttentionMatcher::scan() {
   for (std::size_t number = scores_ + 1; number < program_.statements.size(); ++number) {
     const Statement& statement = program_.statements[number];

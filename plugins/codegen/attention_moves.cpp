@@ -5,9 +5,9 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <vector>
+
+#include "library_product.h"
 
 namespace yoke::codegen {
 namespace {
@@ -38,30 +38,17 @@ bool writes_tensor(const AttentionCall& call, std::uint32_t tensor) {
 
 const char* volume_fault(const Volume& volume) {
   constexpr std::uint64_t kBytes = 2;  // of an element
-  constexpr std::uint64_t kLargest = std::numeric_limits<std::int32_t>::max();
   if (volume.strides[3] != 1) {
     return "the elements of a head are not neighbors";
   }
-  std::uint64_t last = 0;
-  std::array<std::size_t, 4> order = {0, 1, 2, 3};  // from inner to outer
-  std::sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
-    return std::pair(volume.strides[one], volume.dims[one]) <
-           std::pair(volume.strides[other], volume.dims[other]);
-  });
-  for (const std::size_t i : order) {
-    // Elements must not overlap. A negative stride is very large.
-    if (volume.strides[i] > kLargest || (volume.dims[i] > 1 && volume.strides[i] <= last)) {
-      return "heads share elements, or a tensor is too large";
-    }
-    if (i != 3 && volume.strides[i] * kBytes % kLibraryAlignment != 0) {
-      return "a tensor is misaligned";
-    }
-    last += (volume.dims[i] - 1) * volume.strides[i];
-  }
-  if (last > kLargest || volume.offset > kLargest) {
+  if (!last_element(volume)) {
     return "heads share elements, or a tensor is too large";
   }
-  return volume.offset * kBytes % kLibraryAlignment != 0 ? "a tensor is misaligned" : nullptr;
+  const bool is_aligned =
+      volume.offset * kBytes % kLibraryAlignment == 0 &&
+      std::all_of(volume.strides.begin(), volume.strides.end() - 1,
+                  [](std::uint64_t stride) { return stride * kBytes % kLibraryAlignment == 0; });
+  return is_aligned ? nullptr : "a tensor is misaligned";
 }
 
 class MoveChecker {

@@ -5,9 +5,10 @@
 #include <yoke/program/access.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 #include <vector>
+
+#include "library_product.h"
 
 namespace yoke::codegen {
 namespace {
@@ -284,22 +285,7 @@ void fill_strides(Volume& volume, bool is_channels_last) {
 }
 
 bool is_usable(const Volume& volume, program::Type type) {
-  constexpr std::uint64_t kLargest = std::numeric_limits<std::int32_t>::max();
-  std::uint64_t last = 0;
-  std::array<std::size_t, 4> order = {0, 1, 2, 3};  // from inner to outer
-  std::sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
-    return std::pair(volume.strides[one], volume.dims[one]) <
-           std::pair(volume.strides[other], volume.dims[other]);
-  });
-  for (const std::size_t i : order) {
-    // Elements must not overlap. A negative stride is very large.
-    if (volume.dims[i] > kLargest || volume.strides[i] > kLargest || volume.strides[i] <= last) {
-      return false;
-    }
-    last += (volume.dims[i] - 1) * volume.strides[i];
-  }
-  return last < kLargest && volume.offset < kLargest &&
-         volume.offset * program::byte_size(type) % kLibraryAlignment == 0;
+  return last_element(volume) && volume.offset * program::byte_size(type) % kLibraryAlignment == 0;
 }
 
 const char* Matcher::volumes(FoundConvolution& out) const {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // plugins/codegen/library_convolution.cpp: plans convolutions that a library of the vendor computes.
+#include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
 
 #include "convolution.h"
@@ -69,6 +72,25 @@ std::size_t plan_library_convolution(Builder& builder, std::span<const std::size
   launch.convolution = made;
   builder.launch(std::move(launch));
   return result.statement_count;
+}
+
+std::optional<std::uint64_t> last_element(const Volume& volume) {
+  constexpr std::uint64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  std::uint64_t last = 0;
+  std::array<std::size_t, 4> order = {0, 1, 2, 3};  // from inner to outer
+  std::sort(order.begin(), order.end(), [&](std::size_t one, std::size_t other) {
+    return std::pair(volume.strides[one], volume.dims[one]) <
+           std::pair(volume.strides[other], volume.dims[other]);
+  });
+  for (const std::size_t i : order) {
+    // A negative stride is very large.
+    if (volume.dims[i] > kLargest || volume.strides[i] > kLargest ||
+        (volume.dims[i] > 1 && volume.strides[i] <= last)) {
+      return std::nullopt;
+    }
+    last += (volume.dims[i] - 1) * volume.strides[i];
+  }
+  return last < kLargest && volume.offset < kLargest ? std::optional(last) : std::nullopt;
 }
 
 }  // namespace yoke::codegen

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -28,6 +29,10 @@ std::size_t plan_library_convolution(Builder& builder, std::span<const std::size
 // Why no library computes the sum in these types, or with symbols in its addresses; null: libraries may.
 const char* library_fault(const program::Program& program, const program::Statement& statement,
                           const matmul::Product& product);
+
+// The number of the last element after the first. Empty if elements overlap, or if numbers of elements exceed an int,
+// which the libraries take.
+std::optional<std::uint64_t> last_element(const Volume& volume);
 
 // The result of `product`, which the first of these statements computes, or what the second one rounds it to.
 struct RoundedResult {

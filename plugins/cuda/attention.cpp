@@ -20,7 +20,6 @@ using codegen::Volume;
 
 namespace {
 
-constexpr std::uint64_t kLargestWorkspace = std::uint64_t{256} << 20U;
 constexpr std::uint64_t kWorkspaceAlignment = 256;
 
 Dims dims_of(const std::array<std::uint64_t, 4>& numbers) {
@@ -34,7 +33,7 @@ Dims swapped(Dims dims) {
   return dims;
 }
 
-std::uint64_t row_bytes(const LibraryAttention& attention) {
+std::uint64_t row_byte_count(const LibraryAttention& attention) {
   const auto& [batch, heads, queries, size] = attention.volumes[0].dims;
   return batch * heads * queries * sizeof(float);
 }
@@ -155,12 +154,19 @@ void Builder::backward() {
   graph_.multiply(gradient, transposed(key), volumes_[5]);
 }
 
+Descriptor engine_of(const gpu::Dnn& dnn, const Descriptor& config, gpu::DnnFault& fault) {
+  Descriptor engine(dnn, graph::kEngine, fault);
+  void* handle = engine.get();
+  (void)config.read(graph::kConfigEngine, graph::kOfDescriptor, 1, &handle);
+  return engine;
+}
+
 // A plan with its graph, which it may refer to.
 class Plan final : public gpu::AttentionPlan {
  public:
   Plan(const gpu::Dnn& dnn, const LibraryAttention& attention)
       : dnn_(dnn),
-        row_bytes_(attention.kind == AttentionKind::kBackward ? row_bytes(attention) : 0),
+        row_byte_count_(attention.kind == AttentionKind::kBackward ? row_byte_count(attention) : 0),
         graph_(dnn) {
     Builder builder(graph_, attention);
     attention.kind == AttentionKind::kForward ? builder.forward() : builder.backward();
@@ -172,11 +178,12 @@ class Plan final : public gpu::AttentionPlan {
 
  private:
   bool choose(const PlanTarget& target, graph::HeuristicMode mode, gpu::DnnFault& fault);
-  bool is_usable(const Descriptor& config, gpu::DnnFault& fault);
+  bool is_usable(const Descriptor& config, gpu::DnnFault& fault) const;
+  std::string identity_of(const Descriptor& config, gpu::DnnFault& fault) const;
   bool finalize(Descriptor config, const PlanTarget& target, gpu::DnnFault& fault);
 
   const gpu::Dnn& dnn_;
-  std::uint64_t row_bytes_;
+  std::uint64_t row_byte_count_;
   Graph graph_;
   gpu::DnnFault kept_fault_;  // of the descriptors that are kept
   std::optional<Descriptor> operations_;
@@ -228,8 +235,8 @@ class Bound final : public gpu::BoundAttention {
 std::unique_ptr<gpu::BoundAttention> Plan::bind(std::span<const gpu::Address> data, gpu::Address workspace,
                                                 gpu::DnnFault& fault) const {
   std::vector<gpu::Address> addresses(data.begin(), data.end());
-  if (row_bytes_ != 0) {
-    addresses.push_back(workspace + workspace_bytes - row_bytes_);
+  if (row_byte_count_ != 0) {
+    addresses.push_back(workspace + workspace_byte_count - row_byte_count_);
   }
   auto bound = std::make_unique<Bound>(dnn_, *plan_, graph_, addresses, workspace);
   fault = bound->fault();
@@ -237,17 +244,23 @@ std::unique_ptr<gpu::BoundAttention> Plan::bind(std::span<const gpu::Address> da
 }
 
 // Its results are the same in each run, with sums in f32.
-bool Plan::is_usable(const Descriptor& config, gpu::DnnFault& fault) {
-  Descriptor engine(dnn_, graph::kEngine, fault);
-  void* handle = engine.get();
-  (void)config.read(graph::kConfigEngine, graph::kOfDescriptor, 1, &handle);
+bool Plan::is_usable(const Descriptor& config, gpu::DnnFault& fault) const {
+  const Descriptor engine = engine_of(dnn_, config, fault);
   std::array<int, graph::kNoteCount> notes = {};
   const std::int64_t count =
       engine.read(graph::kEngineNotes, graph::kOfNote, graph::kNoteCount, notes.data());
-  const auto end = notes.begin() + std::min<std::int64_t>(count, graph::kNoteCount);
+  return std::none_of(notes.begin(), notes.begin() + std::min<std::int64_t>(count, graph::kNoteCount),
+                      [](int note) {
+                        return note == graph::kConvertsInputs || note == graph::kReducedSums ||
+                               note == graph::kNondeterministic;
+                      });
+}
+
+// The number of the engine, and its settings.
+std::string Plan::identity_of(const Descriptor& config, gpu::DnnFault& fault) const {
   std::int64_t index = 0;
-  (void)engine.read(graph::kEngineIndex, graph::kOfInt64, 1, &index);
-  identity = " engine " + std::to_string(index);
+  (void)engine_of(dnn_, config, fault).read(graph::kEngineIndex, graph::kOfInt64, 1, &index);
+  std::string text = " engine " + std::to_string(index);
   std::vector<Descriptor> knobs;
   std::vector<void*> handles;
   for (std::int64_t i = config.read(graph::kConfigKnobs, graph::kOfDescriptor, 0, nullptr); i > 0; --i) {
@@ -262,11 +275,9 @@ bool Plan::is_usable(const Descriptor& config, gpu::DnnFault& fault) {
     std::int64_t value = 0;
     (void)knob.read(graph::kKnobType, graph::kOfKnobType, 1, &type);
     (void)knob.read(graph::kKnobValue, graph::kOfInt64, 1, &value);
-    identity += " " + std::to_string(type) + "=" + std::to_string(value);
+    text += " " + std::to_string(type) + "=" + std::to_string(value);
   }
-  return std::none_of(notes.begin(), end, [](int note) {
-    return note == graph::kConvertsInputs || note == graph::kReducedSums || note == graph::kNondeterministic;
-  });
+  return text;
 }
 
 bool Plan::finalize(Descriptor config, const PlanTarget& target, gpu::DnnFault& fault) {
@@ -280,8 +291,9 @@ bool Plan::finalize(Descriptor config, const PlanTarget& target, gpu::DnnFault& 
   (void)plan.read(graph::kPlanWorkspace, graph::kOfInt64, 1, &bytes);
   const std::uint64_t aligned = (static_cast<std::uint64_t>(bytes) + kWorkspaceAlignment - 1) /
                                 kWorkspaceAlignment * kWorkspaceAlignment;
-  workspace_bytes = aligned + row_bytes_;
-  if (fault.code != 0 || bytes < 0 || workspace_bytes > kLargestWorkspace) {
+  workspace_byte_count = aligned + row_byte_count_;
+  identity = identity_of(config, fault);
+  if (fault.code != 0 || bytes < 0 || workspace_byte_count > gpu::kLargestDnnWorkspace) {
     return false;
   }
   config_.emplace(std::move(config));
@@ -342,12 +354,12 @@ bool Plan::choose(const PlanTarget& target, gpu::DnnFault& fault) {
   return false;
 }
 
-// On devices older than this, every engine sums in a fixed order. Newer devices have engines that sum the gradients in
-// an order that varies, and cuDNN does not report which.
 bool is_supported(std::uint32_t capability, const LibraryAttention& attention) {
   constexpr std::uint64_t kLargestHead = 128;
   constexpr std::uint64_t kHeadUnit = 8;
   constexpr std::uint32_t kOldest = 80;
+  // Up to this capability, every engine sums in a fixed order. Newer devices have engines that sum the gradients in an
+  // order that varies, and cuDNN does not report which.
   constexpr std::uint32_t kNewestForGradients = 99;
   const auto fits = [](const Volume& volume) {
     return volume.dims[3] <= kLargestHead && volume.dims[3] % kHeadUnit == 0;

@@ -57,7 +57,7 @@ class PlannedAttention final : public PlannedCall {
  public:
   PlannedAttention(Attentions& owner, std::unique_ptr<AttentionPlan> plan)
       : PlannedCall(owner), attentions(owner), plan_(in_context(std::move(plan), owner.context())) {
-    workspace_byte_count = plan_->workspace_bytes;
+    workspace_byte_count = plan_->workspace_byte_count;
     identity = plan_->identity;
   }
   std::unique_ptr<LinkedCall> link(const codegen::Launch& launch, std::span<const Address> addresses,
@@ -115,24 +115,14 @@ LibraryFacts facts_of(const Vendor& vendor) {
 }  // namespace
 
 Attentions::Attentions(Context& context)
-    : DeviceLibrary(context, facts_of(context.vendor()), "attention", "vendor_attention") {}
-
-DeviceLibrary::Opened Attentions::open() {
-  Library& library = context().machine().library();
-  dnn_ = library.dnn();
-  return dnn_ == nullptr ? Opened{library.dnn_fault()} : Opened{{}, &dnn_->create, &dnn_->destroy};
-}
-
-int Attentions::version(void*, int& version) {
-  return vendor().dnn_version(*dnn_, version);
-}
+    : DnnLibrary(context, facts_of(context.vendor()), "attention", "vendor_attention") {}
 
 DeviceLibrary::Planned Attentions::plan(const LibraryAttention& attention) {
   const auto make = [&]() -> std::shared_ptr<PlannedCall> {
     const Current current = context().enter();
     const Handle handle = take_handle();
     DnnFault fault;
-    auto plan = vendor().plan_attention(*dnn_, handle.get(), context().hardware().target, attention, fault);
+    auto plan = vendor().plan_attention(dnn(), handle.get(), context().hardware().target, attention, fault);
     if (plan == nullptr && fault.code != 0 && !vendor().is_unsupported(fault.code)) {
       check(fault.name, fault.code);
     }

@@ -9,18 +9,11 @@
 namespace yoke::gpu {
 
 // The library of convolutions, in a release that computes attention. Thread-safe.
-class Attentions final : public DeviceLibrary {
+class Attentions final : public DnnLibrary {
  public:
   explicit Attentions(Context& context);
 
   Planned plan(const codegen::LibraryAttention& attention);
-  const Dnn& dnn() const noexcept { return *dnn_; }
-
- private:
-  Opened open() override;
-  int version(void* handle, int& version) override;
-
-  const Dnn* dnn_ = nullptr;
 };
 
 // The interface to the library that the kernel generator uses.

@@ -101,7 +101,7 @@ void Context::lose(const sdk::Failure& failure, const char* call) {
   std::vector<std::shared_ptr<Timeline>> timelines;
   {
     const std::lock_guard losing(
-        losing_mutex_);  // nobody learns of the loss before every timeline has failed
+        losing_mutex_);  // no thread learns of the loss before every timeline has failed
     {
       const std::lock_guard lock(mutex_);
       if (loss_) {

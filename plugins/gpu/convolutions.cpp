@@ -37,8 +37,6 @@ class PlannedConvolution final : public PlannedCall {
 
 namespace {
 
-constexpr std::uint64_t kLargestWorkspace = std::uint64_t{256} << 20U;
-
 std::string text_of(const LibraryConvolution& convolution, bool tf32) {
   std::string text =
       std::to_string(static_cast<int>(convolution.kind)) + " " + program::type_name(convolution.type).data();
@@ -113,20 +111,10 @@ std::unique_ptr<LinkedCall> PlannedConvolution::link(const codegen::Launch& laun
 }
 
 Convolutions::Convolutions(Context& context)
-    : DeviceLibrary(context, context.vendor().facts().dnn.library, "convolution", "vendor_convolution") {}
+    : DnnLibrary(context, context.vendor().facts().dnn.library, "convolution", "vendor_convolution") {}
 
 const DnnFacts& Convolutions::facts() const noexcept {
   return vendor().facts().dnn;
-}
-
-DeviceLibrary::Opened Convolutions::open() {
-  Library& library = context().machine().library();
-  dnn_ = library.dnn();
-  return dnn_ == nullptr ? Opened{library.dnn_fault()} : Opened{{}, &dnn_->create, &dnn_->destroy};
-}
-
-int Convolutions::version(void*, int& version) {
-  return vendor().dnn_version(*dnn_, version);
 }
 
 bool Convolutions::is_supported(const char* name, int code) const {
@@ -139,7 +127,7 @@ bool Convolutions::is_supported(const char* name, int code) const {
 // Makes the library's objects. Returns false if it does not support the convolution.
 bool Convolutions::describe(const LibraryConvolution& convolution, bool tf32,
                             PlannedConvolution& planned) const {
-  const Dnn& dnn = *dnn_;
+  const Dnn& dnn = this->dnn();
   const int type = convolution.type == program::Type::kF32   ? facts().f32
                    : convolution.type == program::Type::kF16 ? facts().f16
                                                              : facts().bf16;
@@ -177,7 +165,7 @@ bool Convolutions::describe(const LibraryConvolution& convolution, bool tf32,
 
 // Returns false if no algorithm fits.
 bool Convolutions::find_algorithm(const LibraryConvolution& convolution, PlannedConvolution& planned) {
-  const Dnn& dnn = *dnn_;
+  const Dnn& dnn = this->dnn();
   DnnCall& call = planned.call;
   const Handle handle = take_handle();
   call.handle = handle.get();
@@ -193,7 +181,7 @@ bool Convolutions::find_algorithm(const LibraryConvolution& convolution, Planned
     call.algorithm = algorithm;
     if (is_supported(size.name, size(call.handle, call.tensors[0], call.tensors[1], call.convolution,
                                      call.tensors[2], algorithm, &call.workspace_bytes)) &&
-        call.workspace_bytes <= kLargestWorkspace &&
+        call.workspace_bytes <= kLargestDnnWorkspace &&
         is_supported("preparing a convolution", vendor().prepare(dnn, call))) {
       planned.workspace_byte_count = call.workspace_bytes;
       planned.identity = " algorithm " + std::to_string(algorithm);

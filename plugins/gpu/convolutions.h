@@ -14,22 +14,17 @@ namespace yoke::gpu {
 class PlannedConvolution;
 
 // Thread-safe.
-class Convolutions final : public DeviceLibrary {
+class Convolutions final : public DnnLibrary {
  public:
   explicit Convolutions(Context& context);
 
   Planned plan(const codegen::LibraryConvolution& convolution, const LibraryOptions& options);
-  const Dnn& dnn() const noexcept { return *dnn_; }
   const DnnFacts& facts() const noexcept;
 
  private:
-  Opened open() override;
-  int version(void* handle, int& version) override;
   bool is_supported(const char* name, int code) const;  // throws if it failed
   bool describe(const codegen::LibraryConvolution& convolution, bool tf32, PlannedConvolution& planned) const;
   bool find_algorithm(const codegen::LibraryConvolution& convolution, PlannedConvolution& planned);
-
-  const Dnn* dnn_ = nullptr;
 };
 
 // The interface to the library that the kernel generator uses.

@@ -145,4 +145,14 @@ DeviceLibrary::Planned DeviceLibrary::plan(const std::string& text,
   return made;
 }
 
+DeviceLibrary::Opened DnnLibrary::open() {
+  Library& library = context().machine().library();
+  dnn_ = library.dnn();
+  return dnn_ == nullptr ? Opened{library.dnn_fault()} : Opened{{}, &dnn_->create, &dnn_->destroy};
+}
+
+int DnnLibrary::version(void*, int& version) {
+  return vendor().dnn_version(*dnn_, version);
+}
+
 }  // namespace yoke::gpu

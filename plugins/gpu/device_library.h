@@ -146,4 +146,19 @@ class DeviceLibrary {
   std::vector<void*> handles_;  // free ones
 };
 
+// The vendor's library of convolutions, which may compute attention, too.
+class DnnLibrary : public DeviceLibrary {
+ public:
+  const Dnn& dnn() const noexcept { return *dnn_; }
+
+ protected:
+  using DeviceLibrary::DeviceLibrary;
+
+ private:
+  Opened open() override;
+  int version(void* handle, int& version) override;
+
+  const Dnn* dnn_ = nullptr;
+};
+
 }  // namespace yoke::gpu

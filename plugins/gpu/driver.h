@@ -175,6 +175,9 @@ struct DnnFault {
   int code = 0;
 };
 
+// Plans that need a larger workspace are not used.
+inline constexpr std::uint64_t kLargestDnnWorkspace = std::uint64_t{256} << 20U;
+
 // Attention that is bound to memory.
 class BoundAttention {
  public:
@@ -197,7 +200,7 @@ class AttentionPlan {
   virtual std::unique_ptr<BoundAttention> bind(std::span<const Address> data, Address workspace,
                                                DnnFault& fault) const = 0;
 
-  std::uint64_t workspace_bytes = 0;
+  std::uint64_t workspace_byte_count = 0;
   std::string identity;  // of the algorithm
 
  protected:

@@ -47,7 +47,7 @@ std::string found_in(std::string_view body, Recorder recorder = {});
 
 struct Refusal {
   std::vector<Change> changes;
-  std::string reason;  // a part of it; empty: it is no attention at all
+  std::string reason;  // a part of it; empty: it is not attention at all
 };
 
 void expect_refused(const std::string& text, const std::vector<Refusal>& refusals);
