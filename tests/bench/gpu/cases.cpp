@@ -44,6 +44,24 @@ Row not_measured(const std::string& why) {
   return row;
 }
 
+// The time of a program that does `operations`, for comparison with another way.
+Row without_bar(double seconds, double operations) {
+  Row row;
+  row.value = seconds * 1e6;
+  row.unit = "us";
+  std::ostringstream detail;
+  detail.precision(3);
+  detail << operations / seconds / 1e12 << " TFLOP/s";
+  row.detail = detail.str();
+  return row;
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
 // The share of the bandwidth of a copy that a program reaches if it moves `bytes`.
 Row bandwidth_row(Bench& bench, const std::string& program, double bytes, double bar) {
   const Linked linked = bench.link(program);
@@ -144,30 +162,74 @@ Row bf16_convolution(Bench& bench, bool is_gradient) {
       (is_gradient ? " w[o, k, l, c] = sum:f32[n, h, v] (f32(y[n, h, v, o]) * " + x + " else 0)\n}\n"
                    : " y[n, h, v, o] = sum:f32[k, l, c] (" + x + " * f32(w[o, k, l, c]) else 0)\n}\n"));
   const double seconds = bench.seconds_of([&] { bench.stream().launch(*linked.routine); });
-  const double operations = 18.0 * static_cast<double>(images * size * size * channels * channels);
-  Row row;
-  row.value = seconds * 1e6;
-  row.unit = "us";
-  std::ostringstream detail;
-  detail.precision(3);
-  detail << operations / seconds / 1e12 << " TFLOP/s";
-  row.detail = detail.str();
-  return row;
+  return without_bar(seconds, 18.0 * static_cast<double>(images * size * size * channels * channels));
+}
+
+// Causal attention of heads of 64, as training in bf16 writes it.
+constexpr const char* kAttentionTemps = R"( temp s : bf16[SCORES]
+ temp e : f32[SCORES]
+ temp top : f32[ROWS]
+ temp total : f32[ROWS]
+ temp w : bf16[SCORES]
+)";
+constexpr const char* kAttention = R"( s[b, h, i, j] = sum:f32[d] f32(q[b, i, h, d]) * f32(k[b, j, h, d])
+ e[b, h, i, j] = select(i >= j, 0.125 * f32(s[b, h, i, j]), -1.7e+38)
+ top[b, h, i] = max[j] e[b, h, i, j]
+ e[b, h, i, j] = exp(e[b, h, i, j] - top[b, h, i])
+ total[b, h, i] = sum[j] e[b, h, i, j]
+ w[b, h, i, j] = bf16(e[b, h, i, j] / total[b, h, i])
+ o[b, i, h, d] = sum:f32[j] f32(w[b, h, i, j]) * f32(v[b, j, h, d])
+)";
+constexpr const char* kAttentionGradientTemps = R"( temp dw : bf16[SCORES]
+ temp df : f32[SCORES]
+ temp rows : f32[ROWS]
+ temp part : f32[ROWS, 1]
+ temp ds : bf16[SCORES]
+)";
+constexpr const char* kAttentionGradient =
+    R"( dv[b, j, h, d] = sum:f32[i] f32(g[b, i, h, d]) * f32(w[b, h, i, j])
+ dw[b, h, i, j] = sum:f32[d] f32(g[b, i, h, d]) * f32(v[b, j, h, d])
+ df[b, h, i, j] = f32(dw[b, h, i, j])
+ rows[b, h, i] = sum[j] df[b, h, i, j] * (e[b, h, i, j] / total[b, h, i])
+ part[b, h, i, j] = -(rows[b, h, i] / total[b, h, i])
+ ds[b, h, i, j] = bf16(select(i >= j, )"
+    R"((df[b, h, i, j] / total[b, h, i] + part[b, h, i, 0]) * e[b, h, i, j], 0) * 0.125)
+ dk[b, j, h, d] = sum:f32[i] f32(ds[b, h, i, j]) * f32(q[b, i, h, d])
+ dq[b, i, h, d] = sum:f32[j] f32(ds[b, h, i, j]) * f32(k[b, j, h, d])
+)";
+
+Row bf16_attention(Bench& bench, bool has_gradient) {
+  const std::uint64_t batch = bench.size(8, 2);
+  const std::uint64_t heads = bench.size(12, 2);
+  const std::uint64_t positions = bench.size(1024, 16);
+  std::string text = "program p() {\n";
+  for (const char* name : {"q", "k", "v", "g", "o", "dq", "dk", "dv"}) {
+    const std::string role = std::string_view("qkvg").find(name) != std::string_view::npos ? "in" : "out";
+    if (has_gradient || std::string_view("qkvo").find(name) != std::string_view::npos) {
+      text.append(" arg ").append(name).append(" : bf16[OPERAND] ").append(role).append("\n");
+    }
+  }
+  text.append(kAttentionTemps).append(has_gradient ? kAttentionGradientTemps : "");
+  text.append(kAttention).append(has_gradient ? kAttentionGradient : "").append("}\n");
+  replace(text, "OPERAND", number(batch) + ", " + number(positions) + ", " + number(heads) + ", 64");
+  replace(text, "SCORES",
+          number(batch) + ", " + number(heads) + ", " + number(positions) + ", " + number(positions));
+  replace(text, "ROWS", number(batch) + ", " + number(heads) + ", " + number(positions));
+  const Linked linked = bench.link(text);
+  const double seconds = bench.seconds_of([&] { bench.stream().launch(*linked.routine); });
+  // Two products, and four for the gradient; half of the scores are masked.
+  const auto product = static_cast<double>(batch * heads * positions * positions * 64);
+  return without_bar(seconds, (has_gradient ? 6 : 2) * product);
 }
 
 // Rows of 8192 values. `matrices`: how many times the bytes of one matrix must move.
 Row rows(Bench& bench, const std::string& arguments, const std::string& statements, double matrices) {
   const std::uint64_t n = bench.size(8192, 64);
   std::string text = "program p() {\n" + arguments + statements + "}\n";
-  const auto replace = [&](const std::string& from, const std::string& to) {
-    for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-      text.replace(at, from.size(), to);
-    }
-  };
-  replace("MATRIX", "f32[" + number(n) + ", " + number(n) + "]");
-  replace("VECTOR", "f32[" + number(n) + "]");
-  replace("LABELS", "i32[" + number(n) + "]");
-  replace("ONE_BY_N", n == 8192 ? "0.0001220703125" : "0.015625");
+  replace(text, "MATRIX", "f32[" + number(n) + ", " + number(n) + "]");
+  replace(text, "VECTOR", "f32[" + number(n) + "]");
+  replace(text, "LABELS", "i32[" + number(n) + "]");
+  replace(text, "ONE_BY_N", n == 8192 ? "0.0001220703125" : "0.015625");
   return bandwidth_row(bench, text, matrices * 4 * static_cast<double>(n * n), 80);
 }
 
@@ -256,6 +318,14 @@ std::vector<Case> cases() {
        [](Bench& bench) { return bf16_convolution(bench, true); }, "vendor_convolution=off"},
       {"bf16 convolution, gradient of the filters by cuDNN or MIOpen",
        [](Bench& bench) { return bf16_convolution(bench, true); }, "vendor_convolution=on"},
+      {"bf16 attention 8 x 12 x 1024 x 64", [](Bench& bench) { return bf16_attention(bench, false); },
+       "vendor_attention=off"},
+      {"bf16 attention 8 x 12 x 1024 x 64 by cuDNN",
+       [](Bench& bench) { return bf16_attention(bench, false); }, "vendor_attention=on"},
+      {"bf16 attention with its gradient", [](Bench& bench) { return bf16_attention(bench, true); },
+       "vendor_attention=off"},
+      {"bf16 attention with its gradient by cuDNN", [](Bench& bench) { return bf16_attention(bench, true); },
+       "vendor_attention=on"},
   };
 }
 

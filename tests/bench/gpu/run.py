@@ -214,13 +214,20 @@ def gpt(steps, yoke, backend, python, data):
     draw = random.Random(1)
     text = pathlib.Path(data) / "text.txt"
     text.write_text("".join(chr(32 + draw.randrange(65)) for _ in range(8 * 10 * 1025)), encoding="utf-8")
-    for type_name, precision in (("f32", []), ("bf16", ["--precision", "bf16"])):
-        name = f"GPT 12 x 12 x 768, context 1024, batch 8, AdamW, {type_name}: tokens/s of torch.compile"
+    half = ["--precision", "bf16"]
+    peers = {}
+    ways = [("f32", "", []), ("bf16", "", half)]
+    if backend == "cuda":
+        ways.append(("bf16", " with attention by cuDNN", [*half, "--option", "vendor_attention=on"]))
+    for type_name, way, precision in ways:
+        name = f"GPT 12 x 12 x 768, context 1024, batch 8, AdamW, {type_name}{way}: tokens/s of torch.compile"
         mine, why = tokens_per_second(steps, yoke, backend, text, precision)
         if mine is None:
             steps.add(name, False, why)
             continue
-        run = steps.command([python, "-c", TORCH_GPT, type_name]) if python else None
+        if python and type_name not in peers:
+            peers[type_name] = steps.command([python, "-c", TORCH_GPT, type_name])
+        run = peers.get(type_name)
         if run is None or run.returncode != 0:
             steps.add(name, None, f"{mine:.0f} tokens/s; " + (last_line(run) if run else "PyTorch with CUDA is missing, set YOKE_PEER_PYTHON"))
             continue
