@@ -167,7 +167,7 @@ Optimizer::Optimizer(const Sgd& options)
           [options](const Tensor& value, const Tensor& gradient, const Tensors& states, const Tensor& rate) {
             return sgd_one(value, gradient, states.empty() ? Tensor() : states[0], rate, options);
           }) {
-  check("sgd", {{"momentum", options.momentum}, {"weight_decay", options.weight_decay}});
+  check("sgd", {{"momentum", options.momentum, true}, {"weight_decay", options.weight_decay}});
   if (options.nesterov && !options.needs_state()) {
     detail::fail("sgd: nesterov requires a momentum greater than 0");
   }
@@ -243,7 +243,7 @@ Optimizer::Optimizer(const RmsProp& options)
           }) {
   check("rmsprop", {{"decay", options.decay, true},
                     {"eps", options.eps},
-                    {"momentum", options.momentum},
+                    {"momentum", options.momentum, true},
                     {"weight_decay", options.weight_decay}});
 }
 

@@ -61,7 +61,8 @@ void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
       fail(std::string("the feed returned ") +
            (given ? detail::describe(given) : std::string("an empty Tensor")) + " as " + name +
            "; it must be host data of shape " + dims_text(dims) + " and type " +
-           std::string(program::type_name(like.type())));
+           std::string(program::type_name(like.type())) +
+           (is_varying() ? "" : "; options.batch_size sets the number of rows"));
     }
   }
 }

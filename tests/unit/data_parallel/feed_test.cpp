@@ -224,7 +224,8 @@ TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
                 return Batch{batch_of(3)["inputs"], b["targets"]};
               }),
-              is_error(kInvalid, "as inputs; it must be host data of shape [12, 6] and type f32"));
+              is_error(kInvalid,
+                       "as inputs; it must be host data of shape [12, 6] and type f32; options.batch_size "));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
                 return Batch{b["targets"], b["targets"]};
               }),

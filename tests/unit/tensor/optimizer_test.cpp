@@ -169,6 +169,8 @@ TEST(OptimizerTest, GroupsAreFoundByPatternsOfNames) {
 TEST(OptimizerTest, InvalidArgumentsAreErrors) {
   EXPECT_THROW(Optimizer(Sgd{.nesterov = true}), Error);
   EXPECT_THROW(Optimizer(Sgd{.momentum = -1}), Error);
+  EXPECT_THROW(Optimizer(Sgd{.momentum = 1}), Error);
+  EXPECT_THROW(Optimizer(RmsProp{.momentum = 1}), Error);
   EXPECT_THROW(Optimizer(Adam{.beta2 = 1}), Error);
   EXPECT_THROW(Optimizer(AdamW{.eps = -1}), Error);
   EXPECT_THROW(clip_by_value(Sgd{}, 0), Error);
