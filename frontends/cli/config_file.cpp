@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <fstream>
 #include <map>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <system_error>
@@ -22,6 +24,7 @@ namespace yoke::cli {
 namespace {
 
 constexpr std::string_view kConfig = "--config";
+constexpr std::string_view kBackend = "--backend";
 constexpr std::size_t kLargest = 1U << 20U;  // bytes
 
 // "--lr" of "--lr" or "--lr=0.1".
@@ -98,6 +101,54 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
   }
 }
 
+std::set<std::string> backend_names(const std::string& list) {
+  std::set<std::string> names;
+  for (const std::string& part : split(list, ',')) {
+    names.insert(part.substr(0, part.find(':')));
+  }
+  return names;
+}
+
+// The value of --backend.
+std::optional<std::string> given_backend(Arguments arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (name_of(arguments[i]) == kBackend) {
+      const bool is_joined = arguments[i].size() > kBackend.size();
+      return is_joined                  ? arguments[i].substr(kBackend.size() + 1)
+             : i + 1 < arguments.size() ? arguments[i + 1]
+                                        : std::string();
+    }
+  }
+  return std::nullopt;
+}
+
+// Leaves out the file's options of devices that are for other backends than those of the command line: one with a
+// backend's name, and one without if the file has another list of backends.
+void leave_out_others(ConfiguredArguments& all, Arguments arguments, const toml::table& file) {
+  const auto place = all.places.find("--option");
+  const std::optional<std::string> backend = given_backend(arguments);
+  if (!backend || place == all.places.end()) {
+    return;
+  }
+  const std::set<std::string> names = backend_names(*backend);
+  const bool has_same_list = names == backend_names(file["backend"].value_or(std::string("cc")));
+  std::erase_if(all.words, [&](const std::string& word) {
+    constexpr std::string_view kStart = "--option=";
+    if (!word.starts_with(kStart)) {
+      return false;
+    }
+    const std::string option = word.substr(kStart.size());
+    const std::string name = name_of(option);
+    const std::size_t dot = name.find('.');
+    const bool is_used = dot == std::string::npos ? has_same_list : names.contains(name.substr(0, dot));
+    if (!is_used) {
+      all.warnings.push_back("--config: " + place->second + ": left out --option " + option +
+                             ", because it is not for --backend " + *backend);
+    }
+    return !is_used;
+  });
+}
+
 // A TOML file is UTF-8.
 bool can_contain(const toml::table& table) {
   std::ostringstream text;
@@ -171,7 +222,8 @@ ConfiguredArguments with_config(Arguments arguments) {
   if (file.empty()) {
     return all;
   }
-  for (const auto& [key, value] : parse(file)) {
+  const toml::table options = parse(file);
+  for (const auto& [key, value] : options) {
     const std::string option = "--" + std::string(key.str());
     const std::string place = file + ", line " + std::to_string(key.source().begin.line);
     if (option == kConfig) {
@@ -183,6 +235,7 @@ ConfiguredArguments with_config(Arguments arguments) {
       all.places.emplace(option, place);
     }
   }
+  leave_out_others(all, arguments, options);
   words.push_back(std::string(kConfig) + "=" + file);
   return all;
 }

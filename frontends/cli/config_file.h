@@ -15,12 +15,14 @@ namespace yoke::cli {
 struct ConfiguredArguments {
   std::vector<std::string> words;
   std::map<std::string, std::string> places;  // "a.toml, line 3" of each option from the file, such as "--lr"
+  std::vector<std::string> warnings;          // about options of the file that were left out
 
   // The text of an error, after the place of the first option in it that is from the file.
   std::string with_place(const std::string& text) const;
 };
 
-// Reads a file or a pipe, at most 1 MiB. Leaves out options of the file that `arguments` give themselves. A key is an
+// Reads a file or a pipe, at most 1 MiB. Leaves out options of the file that `arguments` give themselves, and those of
+// devices (--option) for backends that --backend in `arguments` replaces. A key is an
 // option's name: text or a number is its value, true is a flag, and a list repeats the option. Throws UsageError for a
 // file that is not valid TOML, with line and column, and for other values.
 ConfiguredArguments with_config(Arguments arguments);

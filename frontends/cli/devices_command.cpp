@@ -44,6 +44,7 @@ struct Outcome {
   std::string device = {};  // "cc:0"; empty if the backend has no devices or failed to load
   std::string hardware = {};
   bool passed = false;
+  bool computes = true;       // false: the backend null
   std::string reason = {};    // why it did not pass
   std::string fallback = {};  // "cc:0" if it ran the program instead
   std::string fallback_reason = {};
@@ -129,8 +130,12 @@ std::vector<Outcome> try_backend(Runtime& runtime, const std::string& name) {
       try {
         outcome.info = backend->device_info(ordinal);
         outcome.hardware = outcome.info.name;
+        outcome.computes = name != "null";
         outcome.reason = try_device(backend->open_device(ordinal), outcome);
         outcome.passed = outcome.reason.empty();
+        if (!outcome.computes && !outcome.passed) {
+          outcome.reason = "this backend computes nothing: " + outcome.reason;
+        }
       } catch (const std::exception& error) {
         outcome.reason = error.what();
       }
@@ -163,9 +168,10 @@ void print_json(const std::vector<Outcome>& outcomes) {
 
 void print(const Outcome& outcome) {
   const std::string who = outcome.device.empty() ? outcome.backend : outcome.device;
-  std::cout << (outcome.passed           ? "PASS  "
-                : outcome.device.empty() ? "NONE  "
-                                         : "FAIL  ")
+  const bool is_tried = !outcome.device.empty() && outcome.computes;
+  std::cout << (outcome.passed ? "PASS  "
+                : is_tried     ? "FAIL  "
+                               : "NONE  ")
             << who << std::string(who.size() < 12 ? 12 - who.size() : 0, ' ');
   if (!outcome.hardware.empty()) {
     std::cout << "  " << outcome.hardware << ", "
@@ -195,9 +201,9 @@ int devices_command(Arguments arguments) {
       "yoke devices [OPTION...]",
       "Loads every backend, and copies and runs a small program on each of its devices. Prints "
       "PASS, FAIL with the\n"
-      "reason, or NONE with the reason if a backend has no devices; and the fallback, if another "
-      "device ran the\n"
-      "program because the backend cannot. Exit code 0 if at least one device passed.");
+      "reason, or NONE with the reason if a backend has no devices or computes nothing; and the "
+      "fallback, if another\n"
+      "device ran the program because the backend cannot. Exit code 0 if at least one device passed.");
   line.flag("json", &as_json, "print one JSON object");
   line.text("backend", &only, "test only this backend", "NAME");
   if (!line.parse(arguments)) {

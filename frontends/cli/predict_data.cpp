@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <system_error>
 
 #include "text.h"
 
@@ -133,9 +134,27 @@ PredictData read_text_data(const std::filesystem::path& file, const Trained& tra
   return made;
 }
 
+void check_kind(const std::filesystem::path& file, DataKind kind) {
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(file, ignored);
+  if (is_folder && kind != DataKind::kImages) {
+    throw Error(ErrorCode::kInvalidArgument,
+                file.string() + " is a folder, but the model was trained on a " +
+                    (kind == DataKind::kTable ? "table; give a table with the same columns"
+                                              : "text; give the file of a text"));
+  }
+  if (!is_folder && kind == DataKind::kImages && is_table_file(file)) {
+    throw Error(ErrorCode::kInvalidArgument,
+                file.string() +
+                    " is a table by its name, but the model was trained on images; give a folder "
+                    "or file of IDX images");
+  }
+}
+
 }  // namespace
 
 PredictData read_predict_data(const std::filesystem::path& file, const Trained& trained) {
+  check_kind(file, trained.data.kind);
   switch (trained.data.kind) {
     case DataKind::kTable:
       return read_table_data(file, trained.data);

@@ -23,6 +23,7 @@
 #include "host_memory.h"
 #include "run_program.h"
 #include "text.h"
+#include "train_setup.h"
 
 namespace yoke::cli {
 namespace {
@@ -32,7 +33,8 @@ struct ProgramOptions {
   bool optimized = false;
   bool explain = false;
   bool run = false;
-  std::string backend;               // empty: the reference executor
+  std::string backend;  // empty: the reference executor
+  std::vector<std::string> device_options;
   std::optional<std::int64_t> seed;  // empty: 0
   double tolerance = -1;             // negative: the default for the program's types
   std::vector<std::string> symbols;
@@ -216,9 +218,14 @@ bool run_program(const program::Program& program, const std::shared_ptr<Device>&
   return false;
 }
 
+bool is_reference(const ProgramOptions& options) {
+  return options.backend.empty() || options.backend == "reference";
+}
+
 // Throws UsageError for options that would have no effect.
 void check_options(const ProgramOptions& options) {
   const std::pair<const char*, bool> needs_run[] = {{"--backend", !options.backend.empty()},
+                                                    {"--option", !options.device_options.empty()},
                                                     {"--seed", options.seed.has_value()},
                                                     {"--tolerance", options.tolerance >= 0},
                                                     {"--symbol", !options.symbols.empty()}};
@@ -226,6 +233,9 @@ void check_options(const ProgramOptions& options) {
     if (is_typed && !options.run) {
       throw UsageError(std::string(name) + " needs --run");
     }
+  }
+  if (!options.device_options.empty() && is_reference(options)) {
+    throw UsageError("--option needs --backend with the backend that has the option");
   }
   if (options.run + options.explain + options.optimized > 1) {
     throw UsageError("--run, --explain and --optimized print different things; use one of them");
@@ -235,10 +245,11 @@ void check_options(const ProgramOptions& options) {
 int run_all(const program::Module& module, const ProgramOptions& options) {
   check_symbols(module, options.symbols);
   std::shared_ptr<Device> device;
-  if (!options.backend.empty() && options.backend != "reference") {
+  if (!is_reference(options)) {
     RuntimeOptions alone = runtime_options();
     alone.fallback_backend = "";  // it would show another backend's results
-    device = make_runtime(alone).backend(options.backend)->open_device(0);
+    const auto backend = make_runtime(alone).backend(options.backend);
+    device = backend->open_device(0, device_options(options.device_options, {backend}));
   }
   bool matches = true;
   for (const program::Program& program : module.programs) {
@@ -260,6 +271,10 @@ int program_command(Arguments arguments) {
   line.flag("run", &options.run,
             "run every program of the file on random input and print its outputs instead of the text");
   line.text("backend", &options.backend, "for --run: a backend, or reference (default)", "NAME");
+  line.texts(
+      "option", &options.device_options,
+      "for --run: option of the device, may be repeated; yoke backends --help-options BACKEND lists them",
+      "NAME=VALUE");
   line.integer("seed", &options.seed, {}, "for --run: seed of the random input, may be negative, default 0");
   line.number(
       "tolerance", &options.tolerance, {},

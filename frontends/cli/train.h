@@ -108,7 +108,8 @@ struct TrainData {
   std::uint64_t row_count = 0;  // of an image, in pixels; 0: not images
   std::uint64_t column_count = 0;
   Preparation preparation = {};
-  Feed feed = {};  // of a text: instead of train_inputs and train_labels
+  Feed feed = {};    // of a text: instead of train_inputs and train_labels
+  Tensor text = {};  // what the feed draws from
 
   std::uint64_t train_count() const {  // examples per epoch
     return feed.next ? feed.fields[0].spec.dims[0] : train_labels.dims()[0];

@@ -2,6 +2,8 @@
 // frontends/cli/train_checkpoints.cpp: reads and writes the checkpoints of yoke train.
 #include "train_checkpoints.h"
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/runtime/shell_word.h>
@@ -71,6 +73,18 @@ std::string listed(std::vector<std::string> names, const char* noun, const char*
   const bool is_cut = names.size() > kMost;
   names.resize(std::min(names.size(), kMost));
   return count + " (" + join(names, ", ") + (is_cut ? ", ...)" : ")");
+}
+
+// Prepared data that has the same numbers has the same hash.
+std::string hash_of(const TrainData& data) {
+  std::string hash;
+  for (const Tensor& part :
+       {data.text, data.train_inputs, data.train_labels, data.test_inputs, data.test_labels}) {
+    const auto bytes = part ? part.host_bytes() : std::span<const std::byte>();
+    const XXH64_hash_t number = XXH3_64bits(bytes.data(), bytes.size());
+    hash += (hash.empty() ? "" : "-") + std::to_string(number);
+  }
+  return hash;
 }
 
 // What distinguishes data sets, besides the numbers in them.
@@ -193,8 +207,10 @@ void TrainCheckpoints::refuse_other_steps() const {
 void TrainCheckpoints::read(const TrainData& data) {
   notes_ = notes_of(options_, data);
   const std::string prepared = preparation_text(data.preparation);
+  const std::string rows = folder_ ? hash_of(data) : std::string();
   if (!folder_ || !folder_->latest()) {
     notes_[kDataNote] = prepared;
+    notes_[kRowsNote] = rows;
     return;
   }
   const std::filesystem::path latest = *folder_->latest();
@@ -217,7 +233,12 @@ void TrainCheckpoints::read(const TrainData& data) {
   }
   refuse_other("seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
   notes_[kDataNote] = prepared;
-  if (data_before != found_->notes.end() && data_before->second != prepared) {
+  notes_[kRowsNote] = rows;
+  const auto is_other = [&](const char* name) {
+    const auto before = found_->notes.find(name);
+    return before != found_->notes.end() && before->second != notes_[name];
+  };
+  if (is_other(kDataNote) || is_other(kRowsNote)) {
     refuse_other_data(data.name);
   }
   refuse_other("batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));

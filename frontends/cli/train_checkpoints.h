@@ -17,6 +17,8 @@ namespace yoke::cli {
 
 // The note with the preparation of the data.
 inline constexpr const char* kDataNote = "data";
+// The note with a hash of the training and test data.
+inline constexpr const char* kRowsNote = "rows";
 // In the folder of checkpoints, with --early-stopping: the checkpoint with the lowest validation loss.
 inline constexpr const char* kBestFolder = "best";
 

@@ -163,6 +163,9 @@ int train(TrainOptions* options, Arguments words) {
 
 int train_command(Arguments arguments) {
   const ConfiguredArguments given = with_config(arguments);
+  for (const std::string& warning : given.warnings) {
+    std::cerr << "yoke: warning: " << warning << '\n';
+  }
   std::optional<TrainOptions> options;
   try {
     options = parse_train_options(given.words);
@@ -178,7 +181,10 @@ int train_command(Arguments arguments) {
     if (!options) {
       throw;
     }
-    const std::string text = error.what();
+    std::string text = error.what();
+    if (const auto advice = text.find("; wait longer, or abort the stream"); advice != std::string::npos) {
+      text.resize(advice);  // it is for programs that use the library
+    }
     // A stream is aborted if the work that it awaits is late; the sentence then has the limit.
     const auto limit = std::llround(options->wait_timeout_seconds * 1e9) / 1'000'000;
     const bool is_late = error.code() == ErrorCode::kAborted &&

@@ -122,6 +122,7 @@ TrainData text_file(TrainOptions& options) {
                   (test_count == 1 ? " is" : " are") + " for testing" +
                   (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);
+  data.text = text.symbols;
   data.test_inputs = test["inputs"];
   data.test_labels = test["targets"];
   data.class_count = text.alphabet.size();

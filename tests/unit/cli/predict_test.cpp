@@ -132,6 +132,8 @@ TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
               HasSubstr("other.csv, line 2, column 'kind': the model has no class 'medium'"));
   write_file(folder_ / "less.csv", "x,z\n1,2\n");
   EXPECT_THAT(run(predict("less.csv")).err, HasSubstr("less.csv has no column 'y'; it has 'x', 'z'"));
+  EXPECT_THAT(run(predict("run")).err,
+              HasSubstr("run is a folder, but the model was trained on a table; give "));
 }
 
 TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {
@@ -158,6 +160,10 @@ TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {
   EXPECT_TRUE(bare["loss"].is_null());
   write_file(folder_ / "small", test::idx_images(1, 2, 2, "1234"));
   EXPECT_THAT(run(predict("small")).err, HasSubstr("images of 2 x 2 pixels, but the model needs 4 x 4"));
+  write_file(folder_ / "t.csv", "1,2\n");
+  EXPECT_THAT(
+      run(predict("t.csv")).err,
+      HasSubstr("t.csv is a table by its name, but the model was trained on images; give a folder or "));
 }
 
 TEST_F(YokePredict, TextHasTheLossOfTheTraining) {
@@ -178,6 +184,8 @@ TEST_F(YokePredict, TextHasTheLossOfTheTraining) {
   write_file(folder_ / "unknown.txt", "hello\nworld?\n");
   EXPECT_THAT(run(predict("unknown.txt")).err,
               HasSubstr("has byte 63, a character that is not in the training text"));
+  EXPECT_THAT(run(predict("run")).err,
+              HasSubstr("run is a folder, but the model was trained on a text; give "));
 }
 
 TEST_F(YokePredict, HalfMoonsPredictPoints) {

@@ -43,6 +43,17 @@ TEST_F(YokeProgram, OptimizedRemovesTheTemporary) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("temp")));
 }
 
+TEST_F(YokeProgram, OptionReachesTheDevice) {
+  const auto plain = run({"program", file(), "--run", "--backend", "cc", "--option", "kernels=plain"});
+  EXPECT_EQ(plain.code, 0) << plain.err;
+  const auto wrong = run({"program", file(), "--run", "--backend", "cc", "--option", "kernels=plane"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, AllOf(HasSubstr("yoke: --option: "), HasSubstr("kernels"), HasSubstr("plane")));
+  EXPECT_EQ(run({"program", file(), "--option", "threads=1"}).err, "yoke: --option needs --run\n");
+  EXPECT_EQ(run({"program", file(), "--run", "--option", "threads=1"}).err,
+            "yoke: --option needs --backend with the backend that has the option\n");
+}
+
 TEST_F(YokeProgram, RunNamesTheMemoryThatIsMissing) {
   test::write_file(file(),
                    "yoke.program 1\nprogram big() {\n  arg x : f32[1000000000000] in\n"

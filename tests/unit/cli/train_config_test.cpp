@@ -48,6 +48,27 @@ TEST(YokeTrainConfig, FolderOfARunHasItsConfiguration) {
                             HasSubstr("\noption = [ 'threads=1', 'kernels=plain' ]\n")));
 }
 
+TEST(YokeTrainConfig, OptionsOfReplacedBackendsAreLeftOut) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "a.toml";
+  test::write_file(
+      file, "steps = 2\noption = [ 'cc.kernels=plain', 'threads=1', 'null.memory_limit=1000000000' ]\n");
+  const auto left_out = [&](const char* option, const std::string& backend) {
+    return "yoke: warning: --config: " + file + ", line 2: left out --option " + option +
+           ", because it is not for --backend " + backend + "\n";
+  };
+  const auto same = run({"train", "--config", file, "--backend", "cc:2"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.err, left_out("null.memory_limit=1000000000", "cc:2"));
+  const auto other = run({"train", "--config", file, "--backend=null"});
+  EXPECT_THAT(other.err,
+              AllOf(HasSubstr(left_out("cc.kernels=plain", "null")), HasSubstr(left_out("threads=1", "null")),
+                    Not(HasSubstr("left out --option null."))));
+  // A name that the command line does not replace is an error.
+  EXPECT_THAT(run({"train", "--config", file}).err,
+              HasSubstr("--option null.memory_limit=1000000000: 'null' is not a backend of this run"));
+}
+
 Outcome shell(const std::string& script) {
   return Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
 }

@@ -263,6 +263,16 @@ TEST(YokeTrainResume, DataThatHasChangedInItsFileIsNamed) {
       AllOf(HasSubstr("yoke: " + data + " has changed since " + (folder / "c/step-").string()),
             HasSubstr(" was saved; restore it, or start from the parameters of that run with --load "),
             Not(HasSubstr("--config"))));
+  // Every row counts, also those for testing.
+  for (int row = 1; row < 10; ++row) {
+    write(data, 2);
+    std::string text = test::read_whole(data);
+    const std::string line = "\n" + std::to_string(row) + ",";
+    text.insert(text.find(line) + line.size(), "1");
+    test::write_file(data, text);
+    EXPECT_THAT(run(joined(words, {data, "--epochs", "4", "--resume"})).err, HasSubstr(" has changed since "))
+        << row;
+  }
   write(data, 2);
   EXPECT_EQ(run(joined(words, {data, "--epochs", "4", "--resume"})).code, 0);
 }
