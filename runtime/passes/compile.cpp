@@ -4,7 +4,6 @@
 #include <yoke/program/text.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/device.h>
-#include <yoke/runtime/passes.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,6 +14,7 @@
 #include "device/call.h"
 #include "device/code_cache.h"
 #include "device/fallback_ledger.h"
+#include "passes/optimized.h"
 
 namespace yoke {
 namespace {
@@ -150,18 +150,17 @@ namespace detail {
 // Compiles one text for one device or, if the device's backend does not support it, for the fallback device.
 class Compilation {
  public:
-  Compilation(const std::shared_ptr<Device>& device, std::string_view source, program::Module module)
+  // `source` is canonical.
+  Compilation(const std::shared_ptr<Device>& device, const std::string& source, const program::Module& module)
       : device_(device),
         backend_(*device->backend()),
         runtime_(*backend_.state().runtime),
         source_(source),
-        module_(std::move(module)) {}
+        optimized_(passes::optimized(source, module)),
+        module_(optimized_->module) {}
 
   std::shared_ptr<const Code> run() {
-    for (auto& program : module_.programs) {
-      program = passes::optimize(std::move(program)).program;
-    }
-    std::shared_ptr<Code> code(new Code(device_, program::print(module_)));
+    std::shared_ptr<Code> code(new Code(device_, optimized_->text));
     if (!backend_.has_programs()) {
       const std::string reason = "it does not provide " YOKE_PROGRAM_TABLE;
       fall_back(*code, reason, "backend '" + backend_.name() + "' does not run programs (" + reason + ")",
@@ -260,8 +259,9 @@ class Compilation {
   const std::shared_ptr<Device>& device_;
   const Backend& backend_;
   RuntimeState& runtime_;
-  const std::string_view source_;
-  program::Module module_;
+  const std::string& source_;
+  const std::shared_ptr<const passes::OptimizedModule> optimized_;
+  const program::Module& module_;
 };
 
 }  // namespace detail
@@ -271,11 +271,10 @@ std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::
     throw Error(ErrorCode::kInvalidArgument, "compile: the device is null");
   }
   device->backend()->state().runtime->check_fallback();
-  auto module = read_program(*device, program_text);
-  const std::string fingerprint = program::fingerprint(module);
-  detail::Compilation compilation(device, program_text, std::move(module));
-  return device->backend()->state().runtime->codes->get(*device, fingerprint,
-                                                        [&] { return compilation.run(); });
+  const program::Module module = read_program(*device, program_text);
+  const std::string text = program::print(module);
+  return device->backend()->state().runtime->codes->get(
+      *device, program::digest(text), [&] { return detail::Compilation(device, text, module).run(); });
 }
 
 }  // namespace yoke

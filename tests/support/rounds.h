@@ -7,15 +7,18 @@
 
 namespace yoke::test {
 
-// Returns `full` in a release build, and a sixth of it in other builds, where sanitizers or missing
-// optimization make a repetition about ten times slower. Release builds check the results; the others look
-// for invalid accesses.
-constexpr std::uint64_t rounds(std::uint64_t full) {
+// Whether a test tries every combination of its settings: in release builds. In the others, sanitizers or missing
+// optimization make a repetition about ten times slower; release builds check the results, the others look for invalid
+// accesses and races.
 #if defined(NDEBUG)
-  return full;
+inline constexpr bool kTriesAll = true;
 #else
-  return (full + 5) / 6;
+inline constexpr bool kTriesAll = false;
 #endif
+
+// Returns `full`, or a sixth of it without kTriesAll.
+constexpr std::uint64_t rounds(std::uint64_t full) {
+  return kTriesAll ? full : (full + 5) / 6;
 }
 
 // The number of seeds of a test with random delays: YOKE_DELAY_SEEDS if it is set, otherwise `few`.

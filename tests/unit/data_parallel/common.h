@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "fake_backend.h"
+#include "rounds.h"
 #include "test_paths.h"
 
 namespace yoke::testing {
@@ -42,11 +43,7 @@ inline constexpr MergeStrategy kStrategies[] = {MergeStrategy::kOwner, MergeStra
                                                 MergeStrategy::kDirect, MergeStrategy::kRing};
 inline constexpr Placement kPlacements[] = {Placement::kOwner, Placement::kEverywhere, Placement::kSharded};
 
-#if defined(NDEBUG)
-inline constexpr bool kTriesAll = true;
-#else  // debug builds, also those with sanitizers, which make a run about ten times slower
-inline constexpr bool kTriesAll = false;
-#endif
+using test::kTriesAll;
 
 using Counts = std::vector<std::int64_t>;  // of shards to try
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "../../support/rounds.h"
 #include "native_rig.h"
 
 namespace yoke::test {
@@ -299,7 +300,8 @@ std::vector<float> trained(std::uint32_t shards, MergeStrategy merge, Placement 
 }
 
 TEST(NativeTraining, HasTheBitsOfOwner) {
-  for (const std::uint32_t shards : {1U, 2U, 3U, 4U}) {
+  using Counts = std::vector<std::uint32_t>;
+  for (const std::uint32_t shards : kTriesAll ? Counts{1, 2, 3, 4} : Counts{3}) {
     const std::vector<float> expected = trained(shards, MergeStrategy::kOwner, Placement::kAuto);
     ASSERT_FALSE(expected.empty());
     for (const Placement placement : {Placement::kOwner, Placement::kEverywhere, Placement::kSharded}) {

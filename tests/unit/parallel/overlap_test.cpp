@@ -154,6 +154,9 @@ TEST_P(OverlapTest, GivesTheSameBitsWithRandomDelays) {
   for (const MergeStrategy strategy : kStrategies) {
     for (const Placement placement : kPlacements) {
       for (const std::uint32_t shards : {2U, 3U, 4U, 8U}) {
+        if (!kTriesAll && (shards == 2 || shards == 4)) {
+          continue;
+        }
         StepOptions options = {.merge = strategy, .placement = placement, .bucket_byte_count = kBucketBytes};
         options.overlap = Overlap::kOff;
         const std::vector<float> calm = trained(0, GetParam(), shards, options);
