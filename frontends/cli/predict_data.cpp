@@ -143,6 +143,12 @@ void check_kind(const std::filesystem::path& file, DataKind kind) {
                     (kind == DataKind::kTable ? "table; give a table with the same columns"
                                               : "text; give the file of a text"));
   }
+  if (kind == DataKind::kTable && !is_table_file(file)) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        file.string() +
+            " is not a table by its name; the name of a table ends in .csv, .txt, .tsv, .dat or .data");
+  }
   if (!is_folder && kind == DataKind::kImages && is_table_file(file)) {
     throw Error(ErrorCode::kInvalidArgument,
                 file.string() +

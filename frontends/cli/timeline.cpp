@@ -163,11 +163,17 @@ void Timeline::discard() {
 TimelineEnd::~TimelineEnd() {
   try {
     if (timeline_ != nullptr && timeline_->event_count() == 0) {
-      timeline_->discard();
+      discard();
       return;
     }
     finish();
   } catch (const std::exception&) {  // the run's own error is more useful
+  }
+}
+
+void TimelineEnd::discard() {
+  if (Timeline* const timeline = std::exchange(timeline_, nullptr)) {
+    timeline->discard();
   }
 }
 

@@ -67,7 +67,8 @@ class TimelineEnd {
   TimelineEnd(const TimelineEnd&) = delete;
   TimelineEnd& operator=(const TimelineEnd&) = delete;
 
-  void finish();  // Timeline::finish
+  void finish();   // Timeline::finish
+  void discard();  // Timeline::discard
 
  private:
   Timeline* timeline_;

@@ -117,7 +117,23 @@ Checkpoint load_best_or_latest(const std::filesystem::path& from) {
   return load_checkpoint_weights(from);
 }
 
-TrainCheckpoints::TrainCheckpoints(const TrainOptions& options) : options_(options) {
+NewFolder::NewFolder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder, ignored)) {
+    folder_ = folder;
+  }
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  if (!folder_.empty()) {
+    std::filesystem::remove(folder_ / kBestFolder, ignored);
+    std::filesystem::remove(folder_, ignored);
+  }
+}
+
+TrainCheckpoints::TrainCheckpoints(const TrainOptions& options)
+    : options_(options), new_folder_(options.checkpoints) {
   if (!options.resume) {  // before the folder is made
     read_load();
   }

@@ -25,6 +25,18 @@ inline constexpr const char* kBestFolder = "best";
 // Reads the parameters of a checkpoint, or of a folder's best if the run has saved one, otherwise of its latest.
 Checkpoint load_best_or_latest(const std::filesystem::path& from);
 
+// Removes the folder of checkpoints at the end if the run made it and nothing is in it.
+class NewFolder {
+ public:
+  explicit NewFolder(const std::filesystem::path& folder);
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+ private:
+  std::filesystem::path folder_;  // empty: it existed before
+};
+
 class TrainCheckpoints {
  public:
   // Reads the file of --load, so that a wrong one is an Error before the data is read. Opens the folder of --save, if
@@ -33,6 +45,8 @@ class TrainCheckpoints {
 
   // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.
   void read(const TrainData& data);
+  // The step of that checkpoint; 0: none.
+  std::int64_t found_step() const { return found_ ? found_->state.step : 0; }
   // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done. Keeps `plateau`,
   // whose state is part of the checkpoints, or null.
   std::int64_t start(Trainer& trainer, ReduceOnPlateau* plateau);
@@ -69,6 +83,7 @@ class TrainCheckpoints {
   ReduceOnPlateau* plateau_ = nullptr;
   std::vector<NamedArray> loaded_;  // of --load, until start() restores them
   std::vector<std::string> loaded_names_;
+  NewFolder new_folder_;  // before the folders, which are closed first
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;
   std::optional<Checkpoint> found_;

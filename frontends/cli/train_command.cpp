@@ -43,12 +43,27 @@ RuntimeOptions run_options(const TrainOptions& options, const std::shared_ptr<Ti
   return given;
 }
 
+// Whether the run trained nothing because it had ended before, so that a file of its results stays as it is.
+bool keeps(const std::filesystem::path& file, const TrainReport& report) {
+  std::error_code ignored;
+  return report.resumed_step && report.examples == 0 && std::filesystem::exists(file, ignored);
+}
+
 // Prints and writes what the run has reached, and then reports what could not be written.
 void print_results(const TrainOptions& options, const TrainData& data, const Runtime& runtime,
                    std::ostream& out, Timeline* timeline, TimelineEnd& timeline_end, TrainReport& report) {
   report.fallbacks = runtime.fallbacks();
   std::erase_if(report.fallbacks, [](const FallbackCount& row) { return row.launch_count == 0; });
   std::optional<Error> timeline_error;
+  for (const std::filesystem::path& file : {options.report, options.timeline}) {
+    if (keeps(file, report)) {
+      out << file.string() << " stays as it is, because nothing was trained" << std::endl;
+    }
+  }
+  if (keeps(options.timeline, report)) {
+    timeline_end.discard();
+    timeline = nullptr;
+  }
   try {
     timeline_end.finish();
   } catch (const Error& error) {
@@ -61,7 +76,7 @@ void print_results(const TrainOptions& options, const TrainData& data, const Run
   if (options.json) {
     std::cout << json << std::endl;
   }
-  if (!options.report.empty()) {
+  if (!options.report.empty() && !keeps(options.report, report)) {
     OutputFile page(options.report);
     page.stream() << train_page(data, report, json);
     page.commit();
@@ -136,7 +151,7 @@ int train(TrainOptions* options, Arguments words) {
   const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count,
                                       {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
-  if (checkpoints.is_on()) {
+  if (checkpoints.is_on() && checkpoints.found_step() < total_steps(*options, data)) {
     OutputFile output(options->checkpoints / kConfigFile);
     output.stream() << config;
     output.commit();

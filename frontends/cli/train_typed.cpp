@@ -139,10 +139,11 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.integer("early-stopping", &typed.early_stopping, {1, kMost},
                "end when the test loss has not improved in this many epochs; --save then saves the best "
                "parameters; a folder of checkpoints keeps them in its subfolder 'best'");
-  line.text(
-      "report", &typed.report,
-      "write a page with curves of the losses, metrics, learning rate and throughput to this .html file",
-      "FILE");
+  line.text("report", &typed.report,
+            "write a page with curves of the losses, metrics, learning rate and throughput to this .html "
+            "file; after "
+            "--resume, of the steps since then",
+            "FILE");
   line.text(
       "load", &typed.load,
       "start with the parameters in this .npz or .safetensors file, or folder of checkpoints: its best if it "

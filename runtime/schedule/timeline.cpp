@@ -159,9 +159,11 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
                     milliseconds(timeout) + "; keep the memory, and wait again");
   } else {
     throw Error(ErrorCode::kDeadlineExceeded,
-                title(ticket) + ": work did not finish within " + milliseconds(timeout) + " (" +
-                    std::to_string(ticket - std::min(ticket, completed_.load())) + " commands are pending" +
-                    activity_text() + "); wait longer, or abort the stream");
+                title(ticket) +
+                    (timeout > timeout.zero() ? ": work did not finish within " + milliseconds(timeout)
+                                              : std::string(": work has not finished")) +
+                    " (" + std::to_string(ticket - std::min(ticket, completed_.load())) +
+                    " commands are pending" + activity_text() + "); wait longer, or abort the stream");
   }
 }
 

@@ -134,6 +134,9 @@ TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
   EXPECT_THAT(run(predict("less.csv")).err, HasSubstr("less.csv has no column 'y'; it has 'x', 'z'"));
   EXPECT_THAT(run(predict("run")).err,
               HasSubstr("run is a folder, but the model was trained on a table; give "));
+  write_file(folder_ / "test", classes(270, 300));
+  EXPECT_THAT(run(predict("test")).err,
+              HasSubstr("test is not a table by its name; the name of a table ends in .csv, "));
 }
 
 TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {

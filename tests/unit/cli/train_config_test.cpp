@@ -69,6 +69,43 @@ TEST(YokeTrainConfig, OptionsOfReplacedBackendsAreLeftOut) {
               HasSubstr("--option null.memory_limit=1000000000: 'null' is not a backend of this run"));
 }
 
+TEST(YokeTrainConfig, RunThatHasEndedKeepsItsFilesWhenItIsResumed) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> words = {"train",           "--save",     folder / "c",     "--report",
+                                          folder / "r.html", "--timeline", folder / "t.json"};
+  ASSERT_EQ(run(joined(words, {"--epochs", "3"})).code, 0);
+  const auto contents = [&] {
+    return std::vector<std::string>{test::read_whole(folder / "c/config.toml"),
+                                    test::read_whole(folder / "r.html"), test::read_whole(folder / "t.json")};
+  };
+  const auto before = contents();
+  const auto again = run(joined(words, {"--epochs", "2", "--resume"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(
+      again.out,
+      AllOf(HasSubstr("nothing is trained"),
+            HasSubstr(std::string(folder / "r.html") + " stays as it is, because nothing was trained\n"),
+            HasSubstr(std::string(folder / "t.json") + " stays as it is, because nothing was trained\n")));
+  EXPECT_EQ(contents(), before);
+  ASSERT_EQ(run(joined(words, {"--epochs", "4", "--resume"})).code, 0);
+  const auto after = contents();
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    EXPECT_NE(after[i], before[i]) << i;
+  }
+}
+
+TEST(YokeTrainConfig, RunThatDoesNotStartLeavesNoFolder) {
+  const TemporaryFolder folder;
+  test::write_file(folder / "t.txt", "hello\nworld\n");
+  const auto usage = run({"train", "--data", folder / "t.txt", "--model", "char-lstm", "--shuffle", "--save",
+                          folder / "c", "--early-stopping", "2"});
+  EXPECT_EQ(usage.code, 2);
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
+  std::filesystem::create_directory(folder / "mine");
+  EXPECT_EQ(run({"train", "--data", folder / "none.csv", "--save", folder / "mine"}).code, 1);
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "mine"));
+}
+
 Outcome shell(const std::string& script) {
   return Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
 }

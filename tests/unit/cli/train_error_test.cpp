@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include "../../support/rounds.h"
 #include "command.h"
 
 namespace yoke {
@@ -241,7 +242,9 @@ TEST(YokeTrainError, KernelThatNeverReturnsEndsTheRunAfterOneTimeout) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("; --wait-timeout sets a limit other than 4 s\n"));
   EXPECT_THAT(outcome.err, testing::Not(HasSubstr("abort the stream")));
-  EXPECT_LT(seconds.count(), 7.9) << "twice the timeout";
+  if (test::kTriesAll) {  // with a sanitizer, the rest of the run may take longer than the timeout
+    EXPECT_LT(seconds.count(), 7.9) << "twice the timeout";
+  }
 }
 
 TEST(YokeTrainError, AbortThatIsNotLateDoesNotMentionTheTimeout) {

@@ -173,6 +173,10 @@ TEST(YokeTrainTable, MistakesAreErrors) {
   test::write_file(folder / "names.txt", "emma\nolivia\n");
   EXPECT_THAT(run({"train", "--data", folder / "names.txt"}).err,
               HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
+  test::write_file(folder / "iris.data", "5.1,3.5,setosa\n4.9,3.0,virginica\n");
+  EXPECT_THAT(run({"train", "--data", folder / "iris.data"}).err,
+              AllOf(HasSubstr("if commas separate its columns, give it a name that ends in .csv\n"),
+                    Not(HasSubstr("characters of a text"))));
   test::write_file(folder / "prose.txt", "First Citizen:\nBefore we proceed any further, hear me speak.\n");
   EXPECT_THAT(
       run({"train", "--data", folder / "prose.txt"}).err,

@@ -205,6 +205,28 @@ TEST_F(TableTest, FirstTwoLinesHaveTheSameNumberOfFields) {
   }
 }
 
+TEST_F(TableTest, CommasInAFileForBlanksAreNamed) {
+  const auto columns_error = [&](const std::string& text) {
+    test::write_file(folder_ / "t.data", text);
+    return error_of([&] { read_columns(folder_ / "t.data"); });
+  };
+  const char* const fix = "; if commas separate its columns, give it a name that ends in .csv";
+  for (const char* text : {"5.1,3.5,a\n4.9,3,b\n", "x,y\n1,2\n"}) {
+    EXPECT_THAT(columns_error(text),
+                is_error(ErrorCode::kInvalidArgument, "t.data has one column, because ", fix))
+        << text;
+  }
+  EXPECT_THAT(columns_error("5.1,3.5,Iris setosa\n4.9,3,b\n"),
+              is_error(ErrorCode::kDataLoss,
+                       "line 2: it has 1 field, the first line has 2; correct one of them (blanks ", fix));
+  const auto expect_no_hint = [&](const std::string& text) {
+    const std::string error = columns_error(text).what();
+    EXPECT_EQ(error.find(".csv"), std::string::npos) << error;
+  };
+  expect_no_hint("1,5 2,5\n3,5 4,5\n");
+  expect_no_hint("one, two\nthree four five\n");
+}
+
 TEST_F(TableTest, HeaderWithNumbersIsMarked) {
   EXPECT_FALSE(csv("1,2,3\n4,5,6\n").header_has_numbers);
   EXPECT_FALSE(csv(",b,NA\n4,5,6\n").header_has_numbers);

@@ -14,148 +14,21 @@
 #include <string_view>
 #include <utility>
 
-#include "data/files.h"
+#include "data/records.h"
 
 namespace yoke::datasets {
 namespace {
 
 namespace fs = std::filesystem;
 
-using Record = std::vector<std::string>;
+using detail::Record;
+using detail::Records;
+using detail::shown;
 
 constexpr const char* kWriteNumbers = "write numbers as in 1234.5";
 
-// The records of a file, and the lines on which they begin.
-struct Records {
-  fs::path file;
-  std::vector<Record> all;
-  std::vector<std::uint64_t> lines;
-  char separator = ',';
-
-  [[noreturn]] void fail(std::uint64_t line, const std::string& why) const {
-    throw Error(ErrorCode::kDataLoss, file.string() + ", line " + std::to_string(line) + ": " + why);
-  }
-};
-
-// Text from a file, for messages.
-std::string shown(std::string_view text) {
-  constexpr std::size_t kMost = 40;
-  std::string result = "'";
-  for (const char each : text.substr(0, kMost)) {
-    result += static_cast<unsigned char>(each) < 0x20 ? '?' : each;
-  }
-  return result + (text.size() > kMost ? "...'" : "'");
-}
-
 [[noreturn]] void refuse(const fs::path& file, const std::string& why) {
   throw Error(ErrorCode::kInvalidArgument, file.string() + why);
-}
-
-// A semicolon if the first line that has a separator outside of quotes has only semicolons: spreadsheets write it in
-// countries with a decimal comma.
-char separator_of(std::string_view text) {
-  char found = ',';
-  bool is_quoted = false;
-  for (const char each : text) {
-    is_quoted = is_quoted != (each == '"');
-    if (!is_quoted && (each == ',' || (each == '\n' && found == ';'))) {
-      return each == ',' ? ',' : ';';
-    }
-    found = !is_quoted && each == ';' ? ';' : found;
-  }
-  return found;
-}
-
-// A field of a CSV file that begins with a quote, from the quote on. Advances `at` past its end.
-std::string quoted_field(const Records& records, std::string_view text, std::size_t& at,
-                         std::uint64_t& line) {
-  const std::uint64_t start = line;
-  std::string field;
-  for (++at;; ++at) {
-    if (at >= text.size()) {
-      records.fail(start, "a quoted field does not end; add the closing quote");
-    }
-    if (text[at] == '"' && (at + 1 >= text.size() || text[at + 1] != '"')) {
-      break;
-    }
-    at += text[at] == '"' ? 1U : 0U;
-    line += text[at] == '\n' ? 1U : 0U;
-    field += text[at];
-  }
-  ++at;
-  if (at < text.size() && text[at] != records.separator && text[at] != '\n' &&
-      !text.substr(at).starts_with("\r\n")) {
-    records.fail(line, "there is text after the closing quote of a field; double the quotes inside a field");
-  }
-  return field;
-}
-
-Records csv_records(const fs::path& file) {
-  Records records{.file = file, .all = {}, .lines = {}};
-  const std::string whole = detail::read_utf8(file);
-  const std::string_view text = whole;
-  records.separator = separator_of(text);
-  const char ends[] = {records.separator, '\n', '\0'};
-  std::uint64_t line = 1;
-  for (std::size_t at = 0; at < text.size();) {
-    Record record;
-    const std::uint64_t start = line;
-    for (bool more = true; more;) {
-      if (at < text.size() && text[at] == '"') {
-        record.push_back(quoted_field(records, text, at, line));
-      } else {
-        const std::size_t end = std::min(text.find_first_of(ends, at), text.size());
-        std::string_view field = text.substr(at, end - at);
-        if (field.ends_with('\r') && (end == text.size() || text[end] == '\n')) {
-          field.remove_suffix(1);
-        }
-        if (field.find('"') != std::string_view::npos) {
-          records.fail(line, "the field " + shown(field) +
-                                 " has a quote in it; put the field in quotes, and double this one");
-        }
-        record.emplace_back(field);
-        at = end;
-      }
-      at += text.substr(at).starts_with('\r') ? 1U : 0U;
-      more = at < text.size() && text[at] == records.separator;
-      at += more ? 1U : 0U;
-    }
-    ++at;  // the line break
-    ++line;
-    if (record.size() == 1 && record[0].empty()) {
-      continue;  // an empty line
-    }
-    records.all.push_back(std::move(record));
-    records.lines.push_back(start);
-  }
-  return records;
-}
-
-Records blank_records(const fs::path& file) {
-  Records records{.file = file, .all = {}, .lines = {}};
-  const std::string whole = detail::read_utf8(file);
-  std::string_view rest = whole;
-  for (std::uint64_t line = 1; !rest.empty(); ++line) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view text = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    Record record;
-    constexpr const char* kBlanks = " \t\r";
-    while (true) {
-      text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
-      if (text.empty()) {
-        break;
-      }
-      const std::size_t size = std::min(text.find_first_of(kBlanks), text.size());
-      record.emplace_back(text.substr(0, size));
-      text.remove_prefix(size);
-    }
-    if (!record.empty()) {
-      records.all.push_back(std::move(record));
-      records.lines.push_back(line);
-    }
-  }
-  return records;
 }
 
 // The number in a field, maybe between blanks; empty for other text, also for "nan" and "inf".
@@ -174,6 +47,20 @@ std::optional<double> number_in(std::string_view field) {
 bool has_decimal_comma(std::string field) {
   const std::size_t comma = field.find(',');
   return comma != std::string::npos && number_in(field.replace(comma, 1, "."));
+}
+
+// Whether a file that is read as separated by blanks has commas in every line, as iris.data of the UCI repository has,
+// and they are not all decimal commas.
+bool seems_separated_by_commas(const Records& records) {
+  const auto has_comma = [](const std::string& field) { return field.find(',') != std::string::npos; };
+  const auto is_list = [&](const std::string& field) {
+    return has_comma(field) && !has_decimal_comma(field);
+  };
+  return !records.all.empty() &&
+         std::all_of(records.all.begin(), records.all.end(), [&](const Record& record) {
+           return record.size() == 1 ? has_comma(record[0])
+                                     : std::any_of(record.begin(), record.end(), is_list);
+         });
 }
 
 bool has_header(const Records& records) {
@@ -208,9 +95,10 @@ void take_header(Records& records, Table& table) {
   check_first_line(records);
   for (std::size_t r = 1; r < records.all.size(); ++r) {
     if (records.all[r].size() != records.all[0].size()) {
-      records.fail(records.lines[r], "it has " + detail::counted(records.all[r].size(), "field") +
-                                         ", the first line has " + std::to_string(records.all[0].size()) +
-                                         "; correct one of them");
+      records.fail(records.lines[r],
+                   "it has " + detail::counted(records.all[r].size(), "field") + ", the first line has " +
+                       std::to_string(records.all[0].size()) + "; correct one of them" +
+                       (records.separator == ' ' ? " (blanks and tabs separate fields)" : ""));
     }
   }
   if (has_header(records)) {
@@ -375,12 +263,25 @@ std::size_t column_of(const Table& table, const std::string& name) {
 
 Table read_csv(const fs::path& file, const std::string& label, LabelColumn column,
                const TableOptions& options) {
-  return table_of(csv_records(file), label, column, options);
+  return table_of(detail::csv_records(file), label, column, options);
 }
 
 Table read_columns(const fs::path& file, const std::string& label, LabelColumn column,
                    const TableOptions& options) {
-  return table_of(blank_records(file), label, column, options);
+  Records records = detail::blank_records(file);
+  if (!seems_separated_by_commas(records)) {
+    return table_of(std::move(records), label, column, options);
+  }
+  const std::string fix = "; if commas separate its columns, give it a name that ends in .csv";
+  if (std::all_of(records.all.begin(), records.all.end(),
+                  [](const Record& each) { return each.size() == 1; })) {
+    refuse(file, " has one column, because blanks separate the columns of a file with this name" + fix);
+  }
+  try {
+    return table_of(std::move(records), label, column, options);
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what() + fix);
+  }
 }
 
 }  // namespace yoke::datasets
