@@ -130,9 +130,9 @@ std::vector<Outcome> try_backend(Runtime& runtime, const std::string& name) {
       try {
         outcome.info = backend->device_info(ordinal);
         outcome.hardware = outcome.info.name;
-        outcome.computes = name != "null";
         outcome.reason = try_device(backend->open_device(ordinal), outcome);
         outcome.passed = outcome.reason.empty();
+        outcome.computes = name != "null";
         if (!outcome.computes && !outcome.passed) {
           outcome.reason = "this backend computes nothing: " + outcome.reason;
         }
@@ -156,6 +156,7 @@ void print_json(const std::vector<Outcome>& outcomes) {
                        {"device", outcome.device},
                        {"hardware", outcome.hardware},
                        {"passed", outcome.passed},
+                       {"computes", outcome.computes},
                        {"reason", outcome.reason},
                        {"fallback", outcome.fallback},
                        {"fallback_reason", outcome.fallback_reason},

@@ -79,8 +79,17 @@ PredictData read_table_data(const std::filesystem::path& file, const Preparation
 }
 
 PredictData read_image_data(const std::filesystem::path& file, const Preparation& data) {
-  const datasets::OtherImages images =
-      datasets::read_images(file, data.output_count, data.means[0], data.deviations[0]);
+  const datasets::OtherImages images = [&] {
+    try {
+      return datasets::read_images(file, data.output_count, data.means[0], data.deviations[0]);
+    } catch (const Error& error) {
+      throw Error(
+          error.code(),
+          error.what() + std::string(is_table_file(file) ? "; the model was trained on images, and this "
+                                                           "is the name of a table"
+                                                         : ""));
+    }
+  }();
   if (images.row_count != data.row_count || images.column_count != data.column_count) {
     throw Error(ErrorCode::kInvalidArgument,
                 file.string() + " has images of " + std::to_string(images.row_count) + " x " +
@@ -143,17 +152,11 @@ void check_kind(const std::filesystem::path& file, DataKind kind) {
                     (kind == DataKind::kTable ? "table; give a table with the same columns"
                                               : "text; give the file of a text"));
   }
-  if (kind == DataKind::kTable && !is_table_file(file)) {
+  if (kind == DataKind::kTable && std::filesystem::is_regular_file(file, ignored) && !is_table_file(file)) {
     throw Error(
         ErrorCode::kInvalidArgument,
         file.string() +
             " is not a table by its name; the name of a table ends in .csv, .txt, .tsv, .dat or .data");
-  }
-  if (!is_folder && kind == DataKind::kImages && is_table_file(file)) {
-    throw Error(ErrorCode::kInvalidArgument,
-                file.string() +
-                    " is a table by its name, but the model was trained on images; give a folder "
-                    "or file of IDX images");
   }
 }
 

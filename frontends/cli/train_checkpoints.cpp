@@ -4,6 +4,7 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include <yoke/output_file.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
 #include <yoke/runtime/shell_word.h>
@@ -11,6 +12,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 #include "config_file.h"
 #include "text.h"
@@ -117,23 +119,14 @@ Checkpoint load_best_or_latest(const std::filesystem::path& from) {
   return load_checkpoint_weights(from);
 }
 
-NewFolder::NewFolder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(folder, ignored)) {
-    folder_ = folder;
-  }
-}
-
 NewFolder::~NewFolder() {
-  std::error_code ignored;
-  if (!folder_.empty()) {
-    std::filesystem::remove(folder_ / kBestFolder, ignored);
-    std::filesystem::remove(folder_, ignored);
-  }
+  std::error_code ignored;  // it has files
+  std::filesystem::remove(folder_ / kBestFolder, ignored);
+  std::filesystem::remove(folder_, ignored);
 }
 
-TrainCheckpoints::TrainCheckpoints(const TrainOptions& options)
-    : options_(options), new_folder_(options.checkpoints) {
+TrainCheckpoints::TrainCheckpoints(const TrainOptions& options, std::string config)
+    : options_(options), config_(std::move(config)) {
   if (!options.resume) {  // before the folder is made
     read_load();
   }
@@ -159,7 +152,13 @@ void TrainCheckpoints::read_load() {
 }
 
 void TrainCheckpoints::open_folders() {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const bool is_new = fs::symlink_status(options_.checkpoints, ignored).type() == fs::file_type::not_found;
   folder_.emplace(options_.checkpoints, static_cast<std::uint32_t>(options_.keep));
+  if (is_new) {
+    new_folder_.emplace(options_.checkpoints);
+  }
   if (options_.early_stopping != 0) {
     best_folder_.emplace(options_.checkpoints / kBestFolder, 1);
   }
@@ -323,6 +322,12 @@ bool TrainCheckpoints::is_due(const Trainer& trainer) const {
 
 void TrainCheckpoints::save(Trainer& trainer) {
   if (folder_ && saved_step_ != trainer.step_count()) {
+    if (!config_.empty()) {
+      OutputFile file(options_.checkpoints / kConfigFile);
+      file.stream() << config_;
+      file.commit();
+      config_.clear();
+    }
     folder_->save(trainer, notes_now());
     saved_step_ = trainer.step_count();
   }

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train.h"
@@ -25,28 +26,27 @@ inline constexpr const char* kBestFolder = "best";
 // Reads the parameters of a checkpoint, or of a folder's best if the run has saved one, otherwise of its latest.
 Checkpoint load_best_or_latest(const std::filesystem::path& from);
 
-// Removes the folder of checkpoints at the end if the run made it and nothing is in it.
+// Removes a folder of checkpoints at the end if nothing is in it.
 class NewFolder {
  public:
-  explicit NewFolder(const std::filesystem::path& folder);
+  explicit NewFolder(std::filesystem::path folder) : folder_(std::move(folder)) {}
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
  private:
-  std::filesystem::path folder_;  // empty: it existed before
+  const std::filesystem::path folder_;
 };
 
 class TrainCheckpoints {
  public:
   // Reads the file of --load, so that a wrong one is an Error before the data is read. Opens the folder of --save, if
   // one is given, and locks it. Throws Error: it has checkpoints, and --resume is missing.
-  explicit TrainCheckpoints(const TrainOptions& options);
+  // `config` is the text of its file with options.
+  TrainCheckpoints(const TrainOptions& options, std::string config);
 
   // Reads the latest checkpoint, with --resume. Throws Error if the run's options would give other results.
   void read(const TrainData& data);
-  // The step of that checkpoint; 0: none.
-  std::int64_t found_step() const { return found_ ? found_->state.step : 0; }
   // Sets the parameters of --load, or goes on from the checkpoint. Returns the steps that are done. Keeps `plateau`,
   // whose state is part of the checkpoints, or null.
   std::int64_t start(Trainer& trainer, ReduceOnPlateau* plateau);
@@ -57,7 +57,8 @@ class TrainCheckpoints {
   std::optional<std::int64_t> saved_step() const { return saved_step_; }
   // Whether a checkpoint is due after this step, besides the one at the end.
   bool is_due(const Trainer& trainer) const;
-  // Does nothing if the latest checkpoint is of this step.
+  // Does nothing if the latest checkpoint is of this step. Before its first checkpoint, the run writes the file with its
+  // options.
   void save(Trainer& trainer);
 
   // With --early-stopping: the step and the validation loss of the best checkpoint, which has a folder of its own.
@@ -80,12 +81,14 @@ class TrainCheckpoints {
   std::map<std::string, std::string> notes_now() const;
 
   const TrainOptions& options_;
+  std::string config_;  // empty: it is written
   ReduceOnPlateau* plateau_ = nullptr;
   std::vector<NamedArray> loaded_;  // of --load, until start() restores them
   std::vector<std::string> loaded_names_;
-  NewFolder new_folder_;  // before the folders, which are closed first
   std::optional<CheckpointFolder> folder_;
   std::optional<CheckpointFolder> best_folder_;
+  // Of a folder that the run made. Ends before the folders above, while they are locked.
+  std::optional<NewFolder> new_folder_;
   std::optional<Checkpoint> found_;
   std::map<std::string, std::string> notes_;  // the options that decide the results
   std::optional<std::int64_t> saved_step_;

@@ -11,6 +11,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config_file.h"
@@ -118,13 +119,13 @@ int train(TrainOptions* options, Arguments words) {
   const Stopwatch whole;
   TrainReport report;
   // Fail before reading the data if saving or a device option cannot work.
-  const std::string config = config_of(*options, words);
+  std::string config = config_of(*options, words);
   for (const std::filesystem::path& file : {options->save, options->report}) {
     if (!file.empty()) {
       check_can_save(file);
     }
   }
-  TrainCheckpoints checkpoints(*options);
+  TrainCheckpoints checkpoints(*options, std::move(config));
   const auto timeline = options->timeline.empty() ? nullptr : std::make_shared<Timeline>(options->timeline);
   TimelineEnd timeline_end(timeline.get());
   const auto runtime = std::make_shared<Runtime>(make_runtime(run_options(*options, timeline)));
@@ -151,11 +152,6 @@ int train(TrainOptions* options, Arguments words) {
   const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count,
                                       {.synchronized = options->sync_batch_norm});
   checkpoints.read(data);
-  if (checkpoints.is_on() && checkpoints.found_step() < total_steps(*options, data)) {
-    OutputFile output(options->checkpoints / kConfigFile);
-    output.stream() << config;
-    output.commit();
-  }
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);
   DataParallelOptions parallel = parallel_options(*options, data, run.rate(), runtime, for_devices);

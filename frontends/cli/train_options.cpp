@@ -267,8 +267,8 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "trains on generated half-moons. Ctrl-C ends training after the current step, saves if --save was "
       "given, and then\n"
       "evaluates; a second Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect "
-      "of Ctrl-C;\n"
-      "the exit code is 1 after a closed pipe, otherwise 0.");
+      "of Ctrl-C.\n"
+      "The exit code is then 0, or 1 after a closed pipe or if training had not begun.");
   describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

@@ -4,6 +4,7 @@
 #include <yoke/program/text.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/device.h>
+#include <yoke/runtime/passes.h>
 
 #include <algorithm>
 #include <bit>
@@ -14,7 +15,7 @@
 #include "device/call.h"
 #include "device/code_cache.h"
 #include "device/fallback_ledger.h"
-#include "passes/optimized.h"
+#include "passes/text_cache.h"
 
 namespace yoke {
 namespace {
@@ -151,16 +152,15 @@ namespace detail {
 class Compilation {
  public:
   // `source` is canonical.
-  Compilation(const std::shared_ptr<Device>& device, const std::string& source, const program::Module& module)
+  Compilation(const std::shared_ptr<Device>& device, const std::string& source, program::Module module)
       : device_(device),
         backend_(*device->backend()),
         runtime_(*backend_.state().runtime),
         source_(source),
-        optimized_(passes::optimized(source, module)),
-        module_(optimized_->module) {}
+        module_(std::move(module)) {}
 
   std::shared_ptr<const Code> run() {
-    std::shared_ptr<Code> code(new Code(device_, optimized_->text));
+    std::shared_ptr<Code> code(new Code(device_, optimize()));
     if (!backend_.has_programs()) {
       const std::string reason = "it does not provide " YOKE_PROGRAM_TABLE;
       fall_back(*code, reason, "backend '" + backend_.name() + "' does not run programs (" + reason + ")",
@@ -173,6 +173,22 @@ class Compilation {
   }
 
  private:
+  // Optimizes the programs of `module_`, or takes the result from the cache. Returns the canonical text.
+  std::string optimize() {
+    bool is_made = false;
+    const TextCache::Text text = optimized_texts().get(source_, [&] {
+      for (auto& program : module_.programs) {
+        program = passes::optimize(std::move(program)).program;
+      }
+      is_made = true;
+      return program::print(module_);
+    });
+    if (!is_made) {
+      module_ = program::parse(*text);
+    }
+    return *text;
+  }
+
   // Returns a description of the unsupported statements; empty if the text was compiled.
   std::string compile_here(Code& code) {
     if (runtime_.logger.logs(LogLevel::kDebug)) {
@@ -260,8 +276,7 @@ class Compilation {
   const Backend& backend_;
   RuntimeState& runtime_;
   const std::string& source_;
-  const std::shared_ptr<const passes::OptimizedModule> optimized_;
-  const program::Module& module_;
+  program::Module module_;  // after optimize(): the optimized programs
 };
 
 }  // namespace detail
@@ -271,10 +286,11 @@ std::shared_ptr<const Code> compile(const std::shared_ptr<Device>& device, std::
     throw Error(ErrorCode::kInvalidArgument, "compile: the device is null");
   }
   device->backend()->state().runtime->check_fallback();
-  const program::Module module = read_program(*device, program_text);
+  program::Module module = read_program(*device, program_text);
   const std::string text = program::print(module);
-  return device->backend()->state().runtime->codes->get(
-      *device, program::digest(text), [&] { return detail::Compilation(device, text, module).run(); });
+  return device->backend()->state().runtime->codes->get(*device, program::digest(text), [&] {
+    return detail::Compilation(device, text, std::move(module)).run();
+  });
 }
 
 }  // namespace yoke

@@ -62,7 +62,7 @@ void Trainer::Impl::check_batch(const Batch& batch, std::uint64_t rows) const {
            (given ? detail::describe(given) : std::string("an empty Tensor")) + " as " + name +
            "; it must be host data of shape " + dims_text(dims) + " and type " +
            std::string(program::type_name(like.type())) +
-           (is_varying() ? "" : "; options.batch_size sets the number of rows"));
+           (is_varying() || options.batch_size != 0 ? "" : "; options.batch_size sets the number of rows"));
     }
   }
 }

@@ -101,6 +101,11 @@ TEST(YokeTrainConfig, RunThatDoesNotStartLeavesNoFolder) {
                           folder / "c", "--early-stopping", "2"});
   EXPECT_EQ(usage.code, 2);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
+  EXPECT_EQ(run({"train", "--model", "mlp:1000000-1000000", "--save", folder / "c"}).code, 1);  // too large
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "c"));
+  std::filesystem::create_symlink(folder / "nowhere", folder / "link");
+  EXPECT_THAT(run({"train", "--save", folder / "link"}).err, HasSubstr("which does not exist"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / "link"));
   std::filesystem::create_directory(folder / "mine");
   EXPECT_EQ(run({"train", "--data", folder / "none.csv", "--save", folder / "mine"}).code, 1);
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "mine"));
