@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // runtime/schedule/timeline.cpp: the progress and the error of a stream, and waits for it.
+#include <yoke/runtime/counted.h>
 #include <yoke/runtime/stream.h>
 
 #include <algorithm>
@@ -162,8 +163,8 @@ void StreamState::wait(std::uint64_t ticket, std::chrono::nanoseconds timeout) {
                 title(ticket) +
                     (timeout > timeout.zero() ? ": work did not finish within " + milliseconds(timeout)
                                               : std::string(": work has not finished")) +
-                    " (" + std::to_string(ticket - std::min(ticket, completed_.load())) +
-                    " commands are pending" + activity_text() + "); wait longer, or abort the stream");
+                    " (" + counted(ticket - std::min(ticket, completed_.load()), "pending command") +
+                    activity_text() + "); wait longer, or abort the stream");
   }
 }
 

@@ -192,9 +192,9 @@ TEST_P(WaitingStreams, AreReportedWithWhatTheyWaitFor) {
                 "\"waits_for\":\"writer\",\"waits_for_id\":0,\"waits_for_command\":1,\"error\":\"\"}]"));
   EXPECT_THAT(error_of([&] { reader->wait(10ms); }),
               is_error(ErrorCode::kDeadlineExceeded,
-                       "1 commands are pending; it waits for command 1 of stream 'writer', which runs fill"));
+                       "(1 pending command; it waits for command 1 of stream 'writer', which runs fill"));
   EXPECT_THAT(error_of([&] { writer->wait(10ms); }),
-              is_error(ErrorCode::kDeadlineExceeded, "1 commands are pending; it runs fill"));
+              is_error(ErrorCode::kDeadlineExceeded, "(1 pending command; it runs fill)"));
   rig.control->is_blocked = false;
   sync_device(*rig.device);
   EXPECT_EQ(debug_info(*reader).waits_for, "");
@@ -250,10 +250,9 @@ TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
   EXPECT_EQ(running(), "launch of 'grow' or the command after it");
   fill<std::uint8_t>(*stream, other, 1);
   EXPECT_EQ(running(), "launch of 'grow' or one of the 2 commands after it");
-  EXPECT_THAT(
-      error_of([&] { stream->wait(10ms); }),
-      is_error(ErrorCode::kDeadlineExceeded,
-               "3 commands are pending; it runs launch of 'grow' or one of the 2 commands after it)"));
+  EXPECT_THAT(error_of([&] { stream->wait(10ms); }),
+              is_error(ErrorCode::kDeadlineExceeded,
+                       "(3 pending commands; it runs launch of 'grow' or one of the 2 commands after it)"));
   for (int i = 0; i < 10; ++i) {
     grow.run();
   }
