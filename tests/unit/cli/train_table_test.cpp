@@ -175,12 +175,12 @@ TEST(YokeTrainTable, MistakesAreErrors) {
               HasSubstr("names.txt has one column, and so no features besides the label; to train on the "));
   test::write_file(folder / "iris.data", "5.1,3.5,setosa\n4.9,3.0,virginica\n");
   EXPECT_THAT(run({"train", "--data", folder / "iris.data"}).err,
-              AllOf(HasSubstr("if commas separate its columns, give it a name that ends in .csv\n"),
+              AllOf(HasSubstr("if commas separate the columns, rename the file to end in .csv\n"),
                     Not(HasSubstr("characters of a text"))));
   test::write_file(folder / "prose.txt", "First Citizen:\nBefore we proceed any further, hear me speak.\n");
   EXPECT_THAT(
       run({"train", "--data", folder / "prose.txt"}).err,
-      AllOf(HasSubstr("prose.txt, line 2: it has 8 fields, the first line has 2; correct one of them"),
+      AllOf(HasSubstr("prose.txt, line 2: it has 8 fields, but the first line has 2; correct one of them"),
             HasSubstr("; to train on the characters of a text, add --model")));
   for (const std::string of_a_table : {"--label=0", "--task=classification", "--drop=0"}) {
     EXPECT_THAT(run({"train", "--data", folder / "prose.txt", of_a_table}).err,

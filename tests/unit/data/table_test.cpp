@@ -105,8 +105,8 @@ TEST_F(TableTest, SemicolonsSeparateFieldsIfTheFirstLineHasNoCommas) {
   EXPECT_THAT(table.values, ElementsAre(1, 2.5, 0, 3, 4, 1));
   EXPECT_THAT(csv("\"a;b\",c;d\n1,2\n").names, ElementsAre("a;b", "c;d"));
   EXPECT_THAT(csv_error("x;y\n1;2\n3;4;5\n"),
-              is_error(ErrorCode::kDataLoss, "line 3: it has 3 fields, the first line has 2"));
-  EXPECT_THAT(csv_error("x;y\n1;\"2\"3\n"), is_error(ErrorCode::kDataLoss, "line 2: there is text after"));
+              is_error(ErrorCode::kDataLoss, "line 3: it has 3 fields, but the first line has 2"));
+  EXPECT_THAT(csv_error("x;y\n1;\"2\"3\n"), is_error(ErrorCode::kDataLoss, "line 2: text follows"));
 }
 
 TEST_F(TableTest, DecimalCommasAreErrors) {
@@ -181,13 +181,13 @@ TEST_F(TableTest, ErrorsNameFileLineAndColumn) {
   EXPECT_THAT(csv_error("x,y\n1,2\n1e999,4\n"), is_error(kInvalid, "line 3, column 'x': '1e999'"));
   EXPECT_THAT(csv_error("x,y\n1,2\n,4\n"), is_error(kInvalid, "line 3, column 'x': ''"));
   EXPECT_THAT(csv_error("x,y\n1,2\n3\n"),
-              is_error(ErrorCode::kDataLoss, "t.csv, line 3: it has 1 field, the first line has 2"));
+              is_error(ErrorCode::kDataLoss, "t.csv, line 3: it has 1 field, but the first line has 2"));
   EXPECT_THAT(csv_error("x,y\n1,\"2\n3,4\n"),
               is_error(ErrorCode::kDataLoss, "line 2: a quoted field does not end"));
   EXPECT_THAT(csv_error("x,y\n1,\"2\"3\n"),
-              is_error(ErrorCode::kDataLoss, "line 2: there is text after the closing"));
+              is_error(ErrorCode::kDataLoss, "line 2: text follows the closing"));
   EXPECT_THAT(csv_error("x,y\n1,2\"3\n"),
-              is_error(ErrorCode::kDataLoss, "line 2: the field '2\"3' has a quote in it"));
+              is_error(ErrorCode::kDataLoss, "line 2: the field '2\"3' contains a quote"));
   EXPECT_THAT(csv_error("\"x\ny\",z\n1,2\n3,4,5\n"),
               is_error(ErrorCode::kDataLoss, "line 4: it has 3 fields"));
   EXPECT_THAT(csv_error(""), is_error(kInvalid, "has no rows"));
@@ -200,25 +200,26 @@ TEST_F(TableTest, FirstTwoLinesHaveTheSameNumberOfFields) {
   for (const char* first : {"a,b,y", "1,2,3", "a"}) {
     const std::string count = std::to_string(1 + std::count(first, first + std::strlen(first), ','));
     EXPECT_THAT(csv_error(std::string(first) + "\n1,2,3,4\n5,6,7,8\n"),
-                is_error(ErrorCode::kDataLoss, "t.csv, line 2: it has 4 fields, the first line has " + count +
-                                                   "; correct one of them"));
+                is_error(ErrorCode::kDataLoss, "t.csv, line 2: it has 4 fields, but the first line has " +
+                                                   count + "; correct one of them"));
   }
 }
 
-TEST_F(TableTest, CommasInAFileForBlanksAreNamed) {
+TEST_F(TableTest, CommasInABlankSeparatedFileAreReported) {
   const auto columns_error = [&](const std::string& text) {
     test::write_file(folder_ / "t.data", text);
     return error_of([&] { read_columns(folder_ / "t.data"); });
   };
-  const char* const fix = "; if commas separate its columns, give it a name that ends in .csv";
+  const char* const fix = "; if commas separate the columns, rename the file to end in .csv";
   for (const char* text : {"5.1,3.5,a\n4.9,3,b\n", "x,y\n1,2\n"}) {
     EXPECT_THAT(columns_error(text),
                 is_error(ErrorCode::kInvalidArgument, "t.data has one column, because ", fix))
         << text;
   }
-  EXPECT_THAT(columns_error("5.1,3.5,Iris setosa\n4.9,3,b\n"),
-              is_error(ErrorCode::kDataLoss,
-                       "line 2: it has 1 field, the first line has 2; correct one of them (blanks ", fix));
+  EXPECT_THAT(
+      columns_error("5.1,3.5,Iris setosa\n4.9,3,b\n"),
+      is_error(ErrorCode::kDataLoss,
+               "line 2: it has 1 field, but the first line has 2; correct one of them (blanks ", fix));
   const auto expect_no_hint = [&](const std::string& text) {
     const std::string error = columns_error(text).what();
     EXPECT_EQ(error.find(".csv"), std::string::npos) << error;

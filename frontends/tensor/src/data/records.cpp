@@ -57,7 +57,7 @@ std::string quoted_field(const Records& records, std::string_view text, std::siz
   ++at;
   if (at < text.size() && text[at] != records.separator && text[at] != '\n' &&
       !text.substr(at).starts_with("\r\n")) {
-    records.fail(line, "there is text after the closing quote of a field; double the quotes inside a field");
+    records.fail(line, "text follows the closing quote of a field; double the quotes inside a field");
   }
   return field;
 }
@@ -85,7 +85,7 @@ Records csv_records(const fs::path& file) {
         }
         if (field.find('"') != std::string_view::npos) {
           records.fail(line, "the field " + shown(field) +
-                                 " has a quote in it; put the field in quotes, and double this one");
+                                 " contains a quote; put the field in quotes, and double that quote");
         }
         record.emplace_back(field);
         at = end;

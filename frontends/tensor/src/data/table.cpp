@@ -49,8 +49,8 @@ bool has_decimal_comma(std::string field) {
   return comma != std::string::npos && number_in(field.replace(comma, 1, "."));
 }
 
-// Whether a file that is read as separated by blanks has commas in every line, as iris.data of the UCI repository has,
-// and they are not all decimal commas.
+// Whether commas may separate the fields of a file that is read as separated by blanks, as in iris.data of the UCI
+// repository: every line has one. In a line of several fields, decimal commas do not count.
 bool seems_separated_by_commas(const Records& records) {
   const auto has_comma = [](const std::string& field) { return field.find(',') != std::string::npos; };
   const auto is_list = [&](const std::string& field) {
@@ -96,7 +96,7 @@ void take_header(Records& records, Table& table) {
   for (std::size_t r = 1; r < records.all.size(); ++r) {
     if (records.all[r].size() != records.all[0].size()) {
       records.fail(records.lines[r],
-                   "it has " + detail::counted(records.all[r].size(), "field") + ", the first line has " +
+                   "it has " + detail::counted(records.all[r].size(), "field") + ", but the first line has " +
                        std::to_string(records.all[0].size()) + "; correct one of them" +
                        (records.separator == ' ' ? " (blanks and tabs separate fields)" : ""));
     }
@@ -272,10 +272,11 @@ Table read_columns(const fs::path& file, const std::string& label, LabelColumn c
   if (!seems_separated_by_commas(records)) {
     return table_of(std::move(records), label, column, options);
   }
-  const std::string fix = "; if commas separate its columns, give it a name that ends in .csv";
+  const std::string fix = "; if commas separate the columns, rename the file to end in .csv";
   if (std::all_of(records.all.begin(), records.all.end(),
                   [](const Record& each) { return each.size() == 1; })) {
-    refuse(file, " has one column, because blanks separate the columns of a file with this name" + fix);
+    refuse(file,
+           " has one column, because blanks and tabs separate the columns of a file with this name" + fix);
   }
   try {
     return table_of(std::move(records), label, column, options);
