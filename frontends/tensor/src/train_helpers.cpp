@@ -194,8 +194,8 @@ void save_params(const std::filesystem::path& file, std::span<const Parameter> p
     if (!parameter.has_values()) {
       throw Error(ErrorCode::kFailedPrecondition,
                   "save_params: parameter '" + parameter.name() +
-                      "' has no values on the host; train the model first, or copy them from a Trainer with "
-                      "its sync_params_to_host()");
+                      "' has no values on the host; train the model first, or call sync_params_to_host() of "
+                      "its Trainer");
     }
     const auto bytes = parameter.values();
     arrays.push_back({parameter.name(), parameter.type(), parameter.dims(), {bytes.begin(), bytes.end()}});

@@ -20,8 +20,8 @@ struct Update {
 };
 
 // Options of optimizers. g is the gradient, w the parameter, t the step's number, counted from 1. Formulas and defaults
-// are PyTorch's (torch.optim), except where noted. Momentum and decay rates must
-// be in [0, 1), and all other numbers at least 0.
+// are PyTorch's (torch.optim), except where noted. Momentum and decay rates must be in [0, 1), and all other numbers at
+// least 0.
 
 // Stochastic gradient descent:
 //   g += weight_decay * w
