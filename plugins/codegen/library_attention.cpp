@@ -16,7 +16,7 @@ std::string text_of(const LibraryAttention& made) {
          std::to_string(queries) + " queries, " + std::to_string(made.volumes[1].dims[2]) + " keys";
 }
 
-// Asks for the size of the workspace. Returns false if the library does not compute it.
+// Asks for the size of the workspace. Returns false if the library does not support the attention.
 bool complete(VendorLibrary<LibraryAttention>& library, AttentionCall& call) {
   const auto workspace = library.workspace_for(call.attention);
   call.attention.workspace_byte_count = workspace.value_or(0);
@@ -58,7 +58,7 @@ void launch_attention(Builder& builder, const AttentionCall& call) {
   builder.begin_step(call.statements);
   Launch launch;
   for (const std::uint32_t tensor : call.tensors) {
-    builder.keep(tensor);  // statements do not read the result of the forward pass for its gradient
+    builder.keep(tensor);  // a gradient call also reads the forward result, unlike its statements
     launch.slots.push_back(builder.slot(tensor));
   }
   if (call.attention.workspace_byte_count != 0) {

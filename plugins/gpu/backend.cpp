@@ -167,7 +167,7 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
       sdk::OptionSpec::integer("cache_limit", "Maximum size of the cache on disk, in bytes.",
                                std::int64_t{1} << 28, 0, INT64_MAX),
       sdk::OptionSpec::flag(
-          "graphs", "Launch routines with several kernels as graphs, from their second launch.", true),
+          "graphs", "Launch routines with several kernels as graphs from the second launch on.", true),
       sdk::OptionSpec::flag(
           "vendor", "Let the vendor's library compute products of matrices, if it is installed.", true),
       sdk::OptionSpec::flag("vendor_relu", "Let the library also apply relu, which may turn NaN into 0.",
@@ -179,13 +179,14 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
           false),
       sdk::OptionSpec::flag(
           "vendor_attention",
-          "Let cuDNN compute attention in bf16 and f16, if it is installed; it does not round the scores to "
-          "16 bits.",
+          "Let cuDNN, if it is installed, compute attention in bf16 and f16; it rounds in other places than "
+          "kernels do. No effect with hip.",
           false),
       sdk::OptionSpec::flag(
           "atomics", "Let scatters add with atomics: in any order, so results may differ from run to run.",
           false),
-      sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has 10 bits.", false),
+      sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has a 10-bit mantissa.",
+                            false),
   };
 }
 

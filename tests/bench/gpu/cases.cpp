@@ -44,7 +44,8 @@ Row not_measured(const std::string& why) {
   return row;
 }
 
-// The time of a program that does `operations`, for comparison with another way.
+// The time and rate of a program with this number of floating-point operations. Without a bar: rows are compared
+// with each other.
 Row without_bar(double seconds, double operations) {
   Row row;
   row.value = seconds * 1e6;

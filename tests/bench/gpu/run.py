@@ -210,7 +210,7 @@ def tokens_per_second(steps, yoke, backend, data, precision):
 
 
 def gpt(steps, yoke, backend, python, data):
-    """Tokens per second of a GPT beside torch.compile, in f32 and in bf16."""
+    """Tokens per second of a GPT compared with torch.compile, in f32, in bf16 and, for cuda, in bf16 with attention by cuDNN."""
     draw = random.Random(1)
     text = pathlib.Path(data) / "text.txt"
     text.write_text("".join(chr(32 + draw.randrange(65)) for _ in range(8 * 10 * 1025)), encoding="utf-8")
