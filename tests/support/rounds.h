@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/support/rounds.h: the number of repetitions of a test with random input.
+// tests/support/rounds.h: how many repetitions and settings a test tries.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,15 @@
 
 namespace yoke::test {
 
-// Whether a test tries every combination of its settings: in release builds. In the others, sanitizers or missing
-// optimization make a repetition about ten times slower; release builds check the results, the others look for invalid
-// accesses and races.
+// Whether tests try every combination of their settings: only in release builds. In other builds, sanitizers or
+// missing optimization make a repetition about ten times slower, and the purpose is to find invalid accesses and races.
 #if defined(NDEBUG)
 inline constexpr bool kTriesAll = true;
 #else
 inline constexpr bool kTriesAll = false;
 #endif
 
-// Returns `full`, or a sixth of it without kTriesAll.
+// Returns `full`, or a sixth of it, rounded up, if kTriesAll is false.
 constexpr std::uint64_t rounds(std::uint64_t full) {
   return kTriesAll ? full : (full + 5) / 6;
 }
