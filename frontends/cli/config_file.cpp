@@ -57,7 +57,7 @@ std::string read(const std::string& file) {
   }
   text.resize(static_cast<std::size_t>(stream.gcount()));
   if (text.size() > kLargest) {
-    throw UsageError("--config: " + file + " has more than 1 MiB; give a TOML file with options");
+    throw UsageError("--config: " + file + " is larger than 1 MiB; give a TOML file with options");
   }
   return text;
 }
@@ -97,7 +97,7 @@ void add(std::vector<std::string>& words, const std::string& option, const toml:
   } else {
     throw UsageError("--config: " + place + ": '" + option.substr(2) +
                      "' takes text, a number, true, false or a list of these" +
-                     (value.is_table() ? "; write options without headings in brackets" : ""));
+                     (value.is_table() ? "; write options at the top level, without [headings]" : ""));
   }
 }
 
@@ -122,8 +122,8 @@ std::optional<std::string> given_backend(Arguments arguments) {
   return std::nullopt;
 }
 
-// Leaves out the file's options of devices that are for other backends than those of the command line: one with a
-// backend's name, and one without if the file has another list of backends.
+// If the command line has --backend, leaves out the file's device options for other backends: those with the name of
+// a backend that is not in --backend, and, if the file's list of backends differs, those without a name.
 void leave_out_others(ConfiguredArguments& all, Arguments arguments, const toml::table& file) {
   const auto place = all.places.find("--option");
   const std::optional<std::string> backend = given_backend(arguments);
@@ -143,7 +143,7 @@ void leave_out_others(ConfiguredArguments& all, Arguments arguments, const toml:
     const bool is_used = dot == std::string::npos ? has_same_list : names.contains(name.substr(0, dot));
     if (!is_used) {
       all.warnings.push_back("--config: " + place->second + ": left out --option " + option +
-                             ", because it is not for --backend " + *backend);
+                             ", because the file does not give it for --backend " + *backend);
     }
     return !is_used;
   });
@@ -212,7 +212,7 @@ ConfiguredArguments with_config(Arguments arguments) {
     }
     const bool is_joined = arguments[i].size() > kConfig.size();
     if (!file.empty() || (!is_joined && i + 1 == arguments.size())) {
-      throw UsageError("--config takes one file, and can be given once");
+      throw UsageError("--config takes one file and can be given only once");
     }
     file = is_joined ? arguments[i].substr(kConfig.size() + 1) : arguments[++i];
     if (file.empty()) {
@@ -227,8 +227,7 @@ ConfiguredArguments with_config(Arguments arguments) {
     const std::string option = "--" + std::string(key.str());
     const std::string place = file + ", line " + std::to_string(key.source().begin.line);
     if (option == kConfig) {
-      throw UsageError("--config: " + place +
-                       ": a file cannot name another one; leave the option config out");
+      throw UsageError("--config: " + place + ": a file cannot name another one; remove config");
     }
     if (!is_given(arguments, option)) {
       add(words, option, value, place);

@@ -21,10 +21,10 @@ struct ConfiguredArguments {
   std::string with_place(const std::string& text) const;
 };
 
-// Reads a file or a pipe, at most 1 MiB. Leaves out options of the file that `arguments` give themselves, and those of
-// devices (--option) for backends that --backend in `arguments` replaces. A key is an
-// option's name: text or a number is its value, true is a flag, and a list repeats the option. Throws UsageError for a
-// file that is not valid TOML, with line and column, and for other values.
+// Reads a file or a pipe, at most 1 MiB. Leaves out options of the file that `arguments` give themselves. If they give
+// --backend, also leaves out the file's --option values for other backends, with a warning. A key is an option's name:
+// text or a number is its value, true is a flag, and a list repeats the option. Throws UsageError for a file that is
+// not valid TOML, with line and column, and for other values.
 ConfiguredArguments with_config(Arguments arguments);
 
 // Name of the file with the options of a run, in its folder of checkpoints.

@@ -180,7 +180,7 @@ void TrainCheckpoints::refuse_other_data(const std::string& name) const {
                     " was saved; restore it, or start from the parameters of that run with --load and "
                     "another --save");
   }
-  refuse("on other data than " + name);
+  refuse("on data other than " + name);
 }
 
 void TrainCheckpoints::refuse(const std::string& difference) const {
@@ -190,7 +190,7 @@ void TrainCheckpoints::refuse(const std::string& difference) const {
   const bool is_finished =
       steps != found_->notes.end() && steps->second == std::to_string(found_->state.step);
   throw Error(ErrorCode::kInvalidArgument,
-              folder_->latest()->string() + " is of a run " + difference + "; " +
+              folder_->latest()->string() + " belongs to a run " + difference + "; " +
                   (is_finished ? "that run is finished; "
                    : std::filesystem::exists(config, ignored)
                        ? "to continue that run, use --config " + detail::shell_word(config.string()) +
@@ -202,7 +202,7 @@ void TrainCheckpoints::refuse(const std::string& difference) const {
 void TrainCheckpoints::refuse_other(const std::string& name, const std::string& before,
                                     const std::string& now) const {
   if (before != now) {
-    refuse("with --" + name + " '" + before + "', and this one has '" + now + "'");
+    refuse("with --" + name + " '" + before + "', but this one has '" + now + "'");
   }
 }
 
@@ -215,7 +215,7 @@ void TrainCheckpoints::refuse_other_steps() const {
   const std::string given = options_.steps != 0 ? "--steps " + now->second
                                                 : "--epochs " + std::to_string(options_.epochs) +
                                                       ", which is " + now->second + " steps";
-  refuse("of " + before->second + " steps, and this one has " + given + "; with --schedule " +
+  refuse("of " + before->second + " steps, but this one has " + given + "; with --schedule " +
          options_.schedule + ", the learning rates depend on that number");
 }
 
@@ -235,7 +235,7 @@ void TrainCheckpoints::read(const TrainData& data) {
     const std::string text = data_text(parse_preparation(data_before->second, latest.string()));
     const std::string now = data_text(parse_preparation(prepared, data.name));
     if (text != now) {
-      refuse("on " + text + ", and this one is on " + data.name + ", " + now);
+      refuse("on " + text + ", but this one is on " + data.name + ", " + now);
     }
   }
   // The optimizer decides the default of --lr.

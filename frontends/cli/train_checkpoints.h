@@ -72,7 +72,7 @@ class TrainCheckpoints {
  private:
   void read_load();
   void open_folders();
-  // "DIR/step-3 is of a run " and the difference from this one. Throws Error.
+  // "DIR/step-3 belongs to a run " and the difference from this one. Throws Error.
   [[noreturn]] void refuse(const std::string& difference) const;
   [[noreturn]] void refuse_other_data(const std::string& name) const;
   void refuse_other(const std::string& name, const std::string& before, const std::string& now) const;

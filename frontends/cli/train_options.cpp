@@ -108,7 +108,7 @@ void parse_row_weights(const std::string& text, TrainOptions& options) {
     }
   }
   check(options.reproducible == 0,
-        "--row-weights cannot be used with --reproducible, which needs equal parts of a batch");
+        "--row-weights does not work with --reproducible, which needs equal parts of a batch");
 }
 
 void parse_augmentation(TrainOptions& options) {
@@ -178,7 +178,7 @@ void choose_optimizer(TrainOptions& options, const TypedOptions& typed) {
                          : name == "adamw"       ? AdamW{}.weight_decay
                                                  : 0;
   check(typed.no_decay.empty() || options.weight_decay > 0,
-        "--no-decay needs --weight-decay greater than 0; " + name + " has none by default");
+        "--no-decay has no effect without weight decay; give --weight-decay greater than 0");
 }
 
 void check_micro_batches(const TrainOptions& options, const TypedOptions& typed) {
@@ -195,7 +195,7 @@ void check_micro_batches(const TrainOptions& options, const TypedOptions& typed)
         given + " does not work with --wire " + typed.wire +
             ", whose rounding errors depend on the number of shards; leave one of them out");
   check(count == 0 || typed.merge == "auto" || typed.merge == "tree",
-        given + " needs --merge tree, its default; --merge is " + typed.merge);
+        given + " needs --merge tree or auto; --merge is " + typed.merge);
   check(shards * options.accumulate <= kMaxShards, "--shards times --accumulate is " +
                                                        std::to_string(shards * options.accumulate) +
                                                        "; the maximum is " + std::to_string(kMaxShards));
@@ -262,13 +262,15 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
   TypedOptions typed;
   CommandLine line(
       "yoke train [OPTION...]",
-      "Trains a model data-parallel, by default one of fully connected layers with ReLU between them. "
-      "Without --data, it\n"
+      "Trains a model with data parallelism, by default a fully connected one with ReLU activations. Without "
+      "--data, it\n"
       "trains on generated half-moons. Ctrl-C ends training after the current step, saves if --save was "
       "given, and then\n"
-      "evaluates; a second Ctrl-C ends it at once. SIGTERM, SIGHUP and a closed output pipe have the effect "
-      "of Ctrl-C.\n"
-      "The exit code is then 0, or 1 after a closed pipe or if training had not begun.");
+      "evaluates; a second Ctrl-C ends the process at once. SIGTERM, SIGHUP and a closed output pipe have "
+      "the effect of\n"
+      "Ctrl-C. The exit code is 0 if one such signal ended training, and 1 after a closed pipe or if "
+      "training\n"
+      "had not begun.");
   describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

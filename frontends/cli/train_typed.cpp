@@ -16,8 +16,8 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
   line.integer("shards", &options.shards, {1, kMaxShards},
                "workers that share each batch; by default chosen so that shards times threads use all cores");
   line.text("data", &typed.data,
-            "folder with IDX files like MNIST's, plain or .gz; or the file of a table: .csv, or columns "
-            "separated by blanks in .txt, .tsv, .dat or .data",
+            "folder with IDX files like MNIST's, plain or .gz; or a table: .csv, or columns separated by "
+            "blanks in .txt, .tsv, .dat or .data; or a text, with a --model for characters",
             "DIR_OR_FILE");
   line.integer("classes", &typed.classes, {1, 256},  // a label is one byte
                "number of classes, default one more than the largest training label");
@@ -27,10 +27,11 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
   line.text("task", &options.task,
             "regression (default if a table's labels are numbers) or classification (default for words)",
             "NAME");
-  line.text("splits", &typed.splits,
-            "file whose lines are permutations of a table's rows, the test rows last; default by --seed",
-            "FILE");
-  line.integer("split", &typed.split, {0, kMost}, "line of --splits, from 0, the default");
+  line.text(
+      "splits", &typed.splits,
+      "file whose lines are permutations of a table's rows, the test rows last; by default chosen by --seed",
+      "FILE");
+  line.integer("split", &typed.split, {0, kMost}, "line of --splits to use, counted from 0; default 0");
   line.number("test-share", &typed.test_share, {.low = 1e-6, .high = 1, .is_open = true},
               "part of a table's rows that is kept for testing, default 0.1");
   line.flag("lines", &options.lines,
@@ -46,9 +47,10 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
 void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.text(
       "model", &options.model,
-      "mlp: and the widths of the hidden layers: mlp:500 (default for images), mlp:50 (default for tables), "
-      "mlp:16-16 (default for half-moons); for images lenet or resnet18; for the characters of a text, "
-      "--data FILE, char-bigram, char-mlp, char-lstm or gpt:layers=4,heads=4,width=128,context=64");
+      "mlp: followed by the widths of the hidden layers, as in mlp:500 (default for images), mlp:50 (default "
+      "for tables) or mlp:16-16 (default for half-moons); for images lenet or resnet18; for the characters "
+      "of a text, --data FILE, char-bigram, char-mlp, char-lstm or "
+      "gpt:layers=4,heads=4,width=128,context=64");
   line.integer("batch", &typed.batch, {1, kMost},
                "examples per step, over all shards, default 100 (tables and texts 32, half-moons 20)");
   line.integer("epochs", &typed.epochs, {1, kMost},
@@ -109,8 +111,8 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
             "TYPE");
   line.integer(
       "accumulate", &options.accumulate, {1, kMaxShards},
-      "micro-batches into which each shard divides its rows, default 1; saves memory; those for which a "
-      "batch has no rows are idle; with --reduction sum, each adds its gradient as a shard does");
+      "micro-batches into which each shard divides its rows, default 1; saves memory; micro-batches without "
+      "rows are idle; with --reduction sum, each micro-batch adds its gradient as a shard does");
   line.integer(
       "reproducible", &typed.reproducible, {1, kMaxShards},
       "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
@@ -122,7 +124,8 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
 
 void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer("seed", &options.seed, {0, kMaxSeed},
-               "seed of the weights and the half-moons, not negative, default 0");
+               "seed of everything random: weights, half-moons, test rows, --shuffle, --augment and others; "
+               "default 0");
   line.texts(
       "option", &options.device_options,
       "option of every device, or of those of one backend (cc.threads=2), may be repeated; yoke backends "
@@ -130,7 +133,7 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
       "[BACKEND.]NAME=VALUE");
   line.text(
       "save", &typed.save,
-      "write the parameters to this .npz or .safetensors file at the end; another name is a folder, for "
+      "write the parameters to this .npz or .safetensors file at the end; any other name is a folder for "
       "checkpoints during the run",
       "FILE_OR_DIR");
   line.integer("save-every", &typed.save_every, {1, kMost}, "steps between checkpoints, default one epoch");
@@ -141,20 +144,19 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
                "parameters; a folder of checkpoints keeps them in its subfolder 'best'");
   line.text("report", &typed.report,
             "write a page with curves of the losses, metrics, learning rate and throughput to this .html "
-            "file; after "
-            "--resume, of the steps since then",
+            "file; with --resume, only for the steps after the checkpoint",
             "FILE");
   line.text(
       "load", &typed.load,
-      "start with the parameters in this .npz or .safetensors file, or folder of checkpoints: its best if it "
-      "has one, otherwise its latest; not used if --resume finds a checkpoint",
+      "start with the parameters in this .npz or .safetensors file, or in a folder of checkpoints (its best "
+      "if it has one, otherwise its latest); not used if --resume finds a checkpoint",
       "FILE_OR_DIR");
-  line.text("config", &typed.config,
-            "TOML file with options: key = value; those of the command line override them", "FILE");
+  line.text("config", &typed.config, "TOML file with options as key = value; the command line overrides them",
+            "FILE");
   line.text("timeline", &typed.timeline,
             "write a timeline of each stream's work to this file, for ui.perfetto.dev or chrome://tracing",
             "FILE");
-  line.text("trace", &typed.trace, "another name of --timeline", "FILE");
+  line.text("trace", &typed.trace, "another name for --timeline", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
   line.flag(
@@ -162,11 +164,13 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
       "end with exit code 1 at the first step whose loss is infinite or nan; --save with a file then saves "
       "the parameters from before it, and a folder keeps its checkpoints; every step waits for its loss");
   line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
-              "seconds after which work that does not finish is an error, default 600");
+              "seconds after which unfinished work is an error, default 600");
   line.flag("json", &options.json,
             "print one JSON object to standard output at the end, everything else to standard error");
   line.text("log-level", &typed.log_level,
-            "trace, debug, info (default with --layers), warn (default), error or off", "NAME");
+            "least severe messages to log: trace, debug, info (default with --layers), warn (default), error "
+            "or off",
+            "NAME");
 }
 
 }  // namespace

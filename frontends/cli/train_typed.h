@@ -39,7 +39,7 @@ struct TypedOptions {
   std::string no_decay;
   std::string splits;
   std::string load;
-  std::string trace;         // another name of `timeline`
+  std::string trace;         // another name for `timeline`
   std::string config;        // with_config() has read it
   double test_share = 0;     // 0: the default
   double learning_rate = 0;  // 0 and -1: the optimizer's default

@@ -55,7 +55,7 @@ TEST(YokeTrainConfig, OptionsOfReplacedBackendsAreLeftOut) {
       file, "steps = 2\noption = [ 'cc.kernels=plain', 'threads=1', 'null.memory_limit=1000000000' ]\n");
   const auto left_out = [&](const char* option, const std::string& backend) {
     return "yoke: warning: --config: " + file + ", line 2: left out --option " + option +
-           ", because it is not for --backend " + backend + "\n";
+           ", because the file does not give it for --backend " + backend + "\n";
   };
   const auto same = run({"train", "--config", file, "--backend", "cc:2"});
   EXPECT_EQ(same.code, 0) << same.err;
@@ -64,7 +64,7 @@ TEST(YokeTrainConfig, OptionsOfReplacedBackendsAreLeftOut) {
   EXPECT_THAT(other.err,
               AllOf(HasSubstr(left_out("cc.kernels=plain", "null")), HasSubstr(left_out("threads=1", "null")),
                     Not(HasSubstr("left out --option null."))));
-  // A name that the command line does not replace is an error.
+  // Without --backend on the command line, an option of a backend that is not in the run is an error.
   EXPECT_THAT(run({"train", "--config", file}).err,
               HasSubstr("--option null.memory_limit=1000000000: 'null' is not a backend of this run"));
 }
@@ -181,7 +181,7 @@ TEST(YokeTrainConfig, PipesAreRead) {
   EXPECT_EQ(json_value(piped.last_line(), "steps"), "3");
   const auto endless = run({"train", "--config", "/dev/zero"});
   EXPECT_EQ(endless.code, 2);
-  EXPECT_THAT(endless.err, StartsWith("yoke: --config: /dev/zero has more than 1 MiB; give a TOML file"));
+  EXPECT_THAT(endless.err, StartsWith("yoke: --config: /dev/zero is larger than 1 MiB; give a TOML file"));
   const TemporaryFolder folder;
   EXPECT_THAT(run({"train", "--config", folder.path()}).err, HasSubstr(" is a folder; give a TOML file"));
 }
@@ -210,7 +210,7 @@ TEST(YokeTrainConfig, InvalidFilesAreWrongUsage) {
   refuses("lr = 1\ndata = \"\"\n",
           "a.toml, line 2: 'data' has an empty value; give a value, or leave the option out");
   refuses("[epochs]\n",
-          "'epochs' takes text, a number, true, false or a list of these; write options without");
+          "'epochs' takes text, a number, true, false or a list of these; write options at the top");
   refuses("lr = 1\nepochs = true\n", "a.toml, line 2: --epochs needs a value");
   refuses("lr = 1\nconfig = \"b.toml\"\n", "a.toml, line 2: a file cannot name another one");
   refuses(std::string(10000, '['), "a.toml, line 1");

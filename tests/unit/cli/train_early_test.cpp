@@ -129,7 +129,7 @@ TEST_F(YokeTrainEarly, ResumedRunEndsAtTheSameStepWithTheSameBest) {
   EXPECT_EQ(json_of(rest)["steps"], whole["steps"]);  // it has ended
   EXPECT_TRUE(bits("parts") == bits("whole"));
   EXPECT_THAT(run(words({"--save", folder_ / "parts", "--resume"})).err,
-              HasSubstr("is of a run with --early-stopping 'on', and this one has 'off'"));
+              HasSubstr("belongs to a run with --early-stopping 'on', but this one has 'off'"));
 }
 
 TEST_F(YokeTrainEarly, PlateauReducesTheRateAndAResumedRunHasTheSameBits) {

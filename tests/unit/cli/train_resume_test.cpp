@@ -125,7 +125,7 @@ TEST(YokeTrainResume, MixedPrecisionGoesOnWithTheSameBits) {
                             "30", "--save", folder / precision, "--resume"});
     EXPECT_EQ(other.code, 1);
     EXPECT_THAT(other.err,
-                HasSubstr("is of a run with --precision '" + precision + "', and this one has 'f32'"));
+                HasSubstr("belongs to a run with --precision '" + precision + "', but this one has 'f32'"));
   }
   const auto wrong = run({"train", "--precision", "f64"});
   EXPECT_EQ(wrong.code, 2);
@@ -190,14 +190,14 @@ TEST(YokeTrainResume, LengthThatDecidesTheRatesMustBeTheSame) {
       return outcome.err;
     };
     EXPECT_THAT(longer({"--epochs", "3"}),
-                HasSubstr("is of a run of 8 steps, and this one has --epochs 3, which is 12 steps; with "
+                HasSubstr("belongs to a run of 8 steps, but this one has --epochs 3, which is 12 steps; with "
                           "--schedule " +
                           schedule +
                           ", the learning rates depend on that number; that run "
                           "is finished; start from its parameters with --load and another --save\n"));
     std::filesystem::remove_all(folder / schedule / "step-000000000008");
     EXPECT_THAT(longer({"--steps", "12"}),
-                AllOf(HasSubstr("is of a run of 8 steps, and this one has --steps 12; with --schedule "),
+                AllOf(HasSubstr("belongs to a run of 8 steps, but this one has --steps 12; with --schedule "),
                       HasSubstr("; to continue that run, use --config "),
                       HasSubstr(" --resume, or start from its parameters with --load and another --save\n")));
     EXPECT_EQ(run(joined(words, {"--resume"})).code, 0);
@@ -253,7 +253,7 @@ TEST(YokeTrainResume, DataThatHasChangedInItsFileIsNamed) {
   ASSERT_EQ(run(joined(words, {data, "--epochs", "2"})).code, 0);
   const auto is_other = run(joined(words, {other, "--epochs", "4", "--resume"}));
   EXPECT_EQ(is_other.code, 1);
-  EXPECT_THAT(is_other.err, AllOf(HasSubstr(" is of a run on other data than " + other),
+  EXPECT_THAT(is_other.err, AllOf(HasSubstr(" belongs to a run on data other than " + other),
                                   HasSubstr("; to continue that run, use --config ")));
   write(data, 3);
   const auto changed = run(joined(words, {data, "--epochs", "4", "--resume"}));
@@ -263,7 +263,7 @@ TEST(YokeTrainResume, DataThatHasChangedInItsFileIsNamed) {
       AllOf(HasSubstr("yoke: " + data + " has changed since " + (folder / "c/step-").string()),
             HasSubstr(" was saved; restore it, or start from the parameters of that run with --load "),
             Not(HasSubstr("--config"))));
-  // Every row counts, also those for testing.
+  // A change in any row is reported, also in test rows.
   for (int row = 1; row < 10; ++row) {
     write(data, 2);
     std::string text = test::read_whole(data);
@@ -283,14 +283,14 @@ TEST(YokeTrainResume, WrongUseIsAnError) {
   EXPECT_THAT(run({"train", "--epochs", "1", "--save", folder / "c"}).err,
               HasSubstr("already has checkpoints; add --resume to continue from the latest"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--lr", "0.2"}).err,
-              HasSubstr("is of a run with --lr '0.1', and this one has '0.2'"));
+              HasSubstr("belongs to a run with --lr '0.1', but this one has '0.2'"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--seed", "1"}).err,
-              HasSubstr("is of a run with --seed '0', and this one has '1'"));
+              HasSubstr("belongs to a run with --seed '0', but this one has '1'"));
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--batch", "10"}).err,
-              HasSubstr("is of a run with --batch '20', and this one has '10'"));
+              HasSubstr("belongs to a run with --batch '20', but this one has '10'"));
   // Not --lr, whose default differs, too.
   EXPECT_THAT(run({"train", "--epochs", "2", "--save", folder / "c", "--resume", "--optimizer", "adam"}).err,
-              HasSubstr("is of a run with --optimizer 'sgd', and this one has 'adam'"));
+              HasSubstr("belongs to a run with --optimizer 'sgd', but this one has 'adam'"));
   for (const auto& words : {std::vector<std::string>{"--resume"},
                             {"--keep", "2", "--save", "a.npz"},
                             {"--save-every", "2", "--save", "a.safetensors"}}) {

@@ -109,8 +109,8 @@ TEST(YokeTrainTable, ResumeNamesOtherDataBeforeDefaultsThatDependOnIt) {
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(
       other.err,
-      HasSubstr("is of a run on a table with 2 columns (a, b) and the label 'kind' of 2 classes (x, y), "
-                "and this one is on half-moons, a table with 2 columns (0, 1) and the label '2'; to continue "
+      HasSubstr("belongs to a run on a table with 2 columns (a, b) and the label 'kind' of 2 classes (x, y), "
+                "but this one is on half-moons, a table with 2 columns (0, 1) and the label '2'; to continue "
                 "that run, use --config '" +
                 save + "/config.toml' --save '" + save + "' --resume, or start from its parameters"));
   EXPECT_EQ(run({"train", "--config", save + "/config.toml", "--save", save, "--resume"}).code, 0);
