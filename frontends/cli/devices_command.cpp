@@ -202,9 +202,10 @@ int devices_command(Arguments arguments) {
       "yoke devices [OPTION...]",
       "Loads every backend, and copies and runs a small program on each of its devices. Prints "
       "PASS, FAIL with the\n"
-      "reason, or NONE with the reason if a backend has no devices or computes nothing; and the "
-      "fallback, if another\n"
-      "device ran the program because the backend cannot. Exit code 0 if at least one device passed.");
+      "reason, or NONE with the reason if a backend cannot be loaded, has no devices or computes nothing; "
+      "and the\n"
+      "fallback, if another device ran the program because the backend cannot. Exit code 0 if at least one "
+      "device passed.");
   line.flag("json", &as_json, "print one JSON object");
   line.text("backend", &only, "test only this backend", "NAME");
   if (!line.parse(arguments)) {

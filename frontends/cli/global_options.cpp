@@ -106,9 +106,8 @@ const char* const kGlobalOptionsHelp =
     "  --plugin-option BACKEND.NAME=VALUE\n"
     "                              option of a whole plugin, may be repeated (cc.devices=4);\n"
     "                              yoke backends --help-options BACKEND lists them\n"
-    "  --plugin-allow-list FILE    load only plugins whose sha256 is in FILE, in the format of sha256sum, "
-    "with\n"
-    "                              file names or absolute paths\n"
+    "  --plugin-allow-list FILE    load only plugins that are listed in FILE with their sha256,\n"
+    "                              as sha256sum prints it, by file name or absolute path\n"
     "  --probe none|untrusted|all  plugins to try in a child process first (default untrusted: all plugins\n"
     "                              outside the install folder)\n";
 

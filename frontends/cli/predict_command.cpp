@@ -44,11 +44,11 @@ std::optional<PredictOptions> parse_predict(Arguments arguments) {
             "IDX images, or a text",
             "DIR_OR_FILE");
   line.text("out", &options.out,
-            "write the predictions to this file: .csv, or .npy with the probabilities of all classes, or the "
-            "values; default CSV on standard output",
+            "write the predictions to this file: .csv, or .npy with the probabilities of all classes or the "
+            "values of a regression; default CSV on standard output",
             "FILE");
   line.flag("json", &options.json,
-            "print the summary as one JSON object; predictions are only written to --out");
+            "print the summary as one JSON object; predictions are written only to --out");
   if (!line.parse(arguments)) {
     return std::nullopt;
   }

@@ -150,13 +150,13 @@ void check_kind(const std::filesystem::path& file, DataKind kind) {
     throw Error(ErrorCode::kInvalidArgument,
                 file.string() + " is a folder, but the model was trained on a " +
                     (kind == DataKind::kTable ? "table; give a table with the same columns"
-                                              : "text; give the file of a text"));
+                                              : "text; give a text file"));
   }
   if (kind == DataKind::kTable && std::filesystem::is_regular_file(file, ignored) && !is_table_file(file)) {
     throw Error(
         ErrorCode::kInvalidArgument,
         file.string() +
-            " is not a table by its name; the name of a table ends in .csv, .txt, .tsv, .dat or .data");
+            " does not have the name of a table, which ends in .csv, .txt, .tsv, .dat or .data; rename it");
   }
 }
 

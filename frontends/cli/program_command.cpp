@@ -235,7 +235,7 @@ void check_options(const ProgramOptions& options) {
     }
   }
   if (!options.device_options.empty() && is_reference(options)) {
-    throw UsageError("--option needs --backend with the backend that has the option");
+    throw UsageError("--option needs a --backend other than reference, which has no options");
   }
   if (options.run + options.explain + options.optimized > 1) {
     throw UsageError("--run, --explain and --optimized print different things; use one of them");

@@ -216,7 +216,7 @@ struct Words {
 void check_words(const Words& words) {
   const bool runs = !words.as_text && words.events.empty();
   if (runs && words.backend.empty()) {
-    throw UsageError("yoke replay requires one of --backend NAME, --print and --chrome FILE");
+    throw UsageError("yoke replay requires --backend NAME, --print or --chrome FILE");
   }
   if (!runs && (words.as_json || words.no_compare || words.tolerance >= 0 || !words.backend.empty())) {
     throw UsageError(std::string(words.as_json          ? "--json"
@@ -246,18 +246,20 @@ int replay_command(Arguments arguments) {
   replay::Options options;
   CommandLine line(
       "yoke replay FILE [OPTION...]",
-      "Runs the calls of a trace on a backend, in recorded order and on one thread, and compares the "
-      "results and, where the trace\n"
-      "has data, the contents. To record a trace: yoke --layers trace [--data] COMMAND. It is written to "
-      "YOKE_TRACE_FILE, by default\n"
-      "yoke-trace-PID.yoketrace. One of --backend, --print and --chrome is required. Exit code 1: "
-      "something differs, no call was run, or an error.");
+      "Runs the calls of a trace on a backend, in recorded order and on one thread. Compares the results "
+      "and, where the\n"
+      "trace has data, the contents. To record a trace: yoke --layers trace [--data] COMMAND. It is written "
+      "to\n"
+      "YOKE_TRACE_FILE, by default yoke-trace-PID.yoketrace. --backend, --print or --chrome is required. "
+      "Exit code 1 if\n"
+      "something differs, no call was replayed, or an error occurred.");
   line.positional("FILE", &path, "the trace");
   line.text("backend", &options.backend, "the backend to run it on", "NAME");
   double tolerance = -1;
   line.number(
       "tolerance", &tolerance, Numbers{},
-      "for floats, relative to the larger of 1 and the value, default 1e-5; other contents must be equal");
+      "largest difference of floats, relative to the larger of 1 and the recorded magnitude, default 1e-5; "
+      "other contents must be equal");
   line.flag("no-compare", &no_compare, "do not compare contents");
   line.flag("json", &as_json, "print one JSON object");
   line.flag("print", &as_text, "list the calls, and run nothing");

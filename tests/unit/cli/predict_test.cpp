@@ -136,7 +136,7 @@ TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
               HasSubstr("run is a folder, but the model was trained on a table; give "));
   write_file(folder_ / "test", classes(270, 300));
   EXPECT_THAT(run(predict("test")).err,
-              HasSubstr("test is not a table by its name; the name of a table ends in .csv, "));
+              HasSubstr("test does not have the name of a table, which ends in .csv, "));
 }
 
 TEST_F(YokePredict, ImagesAreScaledAsInTheTraining) {

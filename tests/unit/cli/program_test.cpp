@@ -51,7 +51,7 @@ TEST_F(YokeProgram, OptionReachesTheDevice) {
   EXPECT_THAT(wrong.err, AllOf(HasSubstr("yoke: --option: "), HasSubstr("kernels"), HasSubstr("plane")));
   EXPECT_EQ(run({"program", file(), "--option", "threads=1"}).err, "yoke: --option needs --run\n");
   EXPECT_EQ(run({"program", file(), "--run", "--option", "threads=1"}).err,
-            "yoke: --option needs --backend with the backend that has the option\n");
+            "yoke: --option needs a --backend other than reference, which has no options\n");
 }
 
 TEST_F(YokeProgram, RunNamesTheMemoryThatIsMissing) {

@@ -132,6 +132,21 @@ TEST_F(YokeTrainEarly, ResumedRunEndsAtTheSameStepWithTheSameBest) {
               HasSubstr("belongs to a run with --early-stopping 'on', but this one has 'off'"));
 }
 
+TEST_F(YokeTrainEarly, EndedRunKeepsItsConfigurationUntilItGoesOn) {
+  const auto train = [&](const std::vector<std::string>& more) {
+    return json_of(words(joined({"--save", folder_ / "run", "--resume"}, more)));
+  };
+  const auto config = [&] { return test::read_whole(folder_ / "run/config.toml"); };
+  const Json first = train({"--early-stopping", "3"});
+  ASSERT_TRUE(first["stopped_early"].get<bool>());
+  const std::string before = config();
+  EXPECT_THAT(before, AllOf(HasSubstr("early-stopping = 3\n"), Not(HasSubstr("keep ="))));
+  EXPECT_EQ(train({"--early-stopping", "3", "--keep", "2"})["steps"], first["steps"]);
+  EXPECT_EQ(config(), before);
+  EXPECT_GT(train({"--early-stopping", "5"})["steps"], first["steps"]);
+  EXPECT_THAT(config(), HasSubstr("early-stopping = 5\n"));
+}
+
 TEST_F(YokeTrainEarly, PlateauReducesTheRateAndAResumedRunHasTheSameBits) {
   const std::vector<std::string> plateau =
       words({"--schedule", "plateau:factor=0.5,patience=2,cooldown=1", "--report", folder_ / "r.html"});
