@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
+#include <yoke/runtime/device.h>
 #include <yoke/runtime/passes.h>
 #include <yoke/runtime/runtime.h>
 
