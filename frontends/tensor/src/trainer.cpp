@@ -339,6 +339,36 @@ void Trainer::set_learning_rate(double rate) {
   impl_->learning_rate.set(rate);
 }
 
+// The error of the stream that failed first, of those on lost devices if there are any: others fail because they wait
+// for its results. `seen` if no stream has failed.
+Error Trainer::Impl::cause_of(const Error& seen) const {
+  if (seen.code() == ErrorCode::kDeadlineExceeded) {
+    return seen;
+  }
+  const auto error_of = [](const Stream& stream) -> std::optional<Error> {
+    try {
+      stream.wait(std::chrono::nanoseconds::zero());  // takes note of a failure
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error;
+    }
+  };
+  for (const auto& stream : all_streams) {
+    (void)error_of(*stream);
+  }
+  const bool has_lost = std::any_of(all_streams.begin(), all_streams.end(),
+                                    [](const auto& stream) { return stream->device()->is_lost(); });
+  const Stream* first = nullptr;
+  for (const auto& stream : all_streams) {
+    if (stream->failed_at() && (!has_lost || stream->device()->is_lost()) &&
+        (first == nullptr || *stream->failed_at() < *first->failed_at())) {
+      first = stream.get();
+    }
+  }
+  const std::optional<Error> found = first != nullptr ? error_of(*first) : std::nullopt;
+  return found && found->code() != ErrorCode::kDeadlineExceeded ? *found : seen;
+}
+
 void Trainer::wait() {
   Impl::at_step(impl_, "wait()", [&] {
     for (const auto& stream : impl_->streams) {

@@ -256,6 +256,7 @@ struct Trainer::Impl {
   static bool lose_shards(std::unique_ptr<Impl>& impl);
   static void restart(std::unique_ptr<Impl>& impl);
 
+  Error cause_of(const Error& seen) const;
   // Calls `function`, and repeats the call as long as it fails because of shards that can be replaced.
   template <class Function>
   static auto at_step(std::unique_ptr<Impl>& impl, const char* call, Function&& function) {
@@ -265,7 +266,8 @@ struct Trainer::Impl {
         return function();
       } catch (const Error& error) {
         if (error.code() == ErrorCode::kDeadlineExceeded || !lose_shards(impl)) {
-          throw Error(error.code(), std::string(call) + ": " + error.what());
+          const Error cause = impl->cause_of(error);
+          throw Error(cause.code(), std::string(call) + ": " + cause.what());
         }
       }
     }

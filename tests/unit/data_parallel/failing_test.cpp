@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 
 #include "common.h"
 #include "error_of.h"
@@ -89,6 +90,46 @@ TEST_P(FailingDevice, EveryCallOfAStepFailsOnce) {
     }
     EXPECT_GE(call_count, 4);  // a gradient and an update on each shard
   }
+}
+
+// The other shards fail, too, because they wait for the results of the lost device.
+TEST_P(FailingDevice, ErrorNamesTheWorkThatLostTheDevice) {
+  control->fail_code = YOKE_STATUS_DEVICE_LOST;
+  control->delay_us = 300;
+  control->delay_seed = 1;
+  std::set<std::string> all_lost;
+  std::int64_t call_count = 1;
+  for (std::int64_t good = 0; good < 2 * call_count; ++good) {
+    std::set<std::string> lost;
+    const Error error = error_of([&] {
+      train(4, [&](Trainer& trainer) {
+        trainer.step();
+        trainer.wait();
+        const std::uint64_t before = control->call_count;
+        trainer.step();
+        trainer.wait();
+        call_count = static_cast<std::int64_t>(control->call_count - before);
+        control->fail_after = good;
+        const Error failed = error_of([&] {
+          for (int i = 0; i < 4; ++i) {
+            trainer.step();
+          }
+          trainer.wait();
+        });
+        for (const Shard& shard : trainer.shard_list()) {
+          if (shard.stream->device()->is_lost()) {
+            lost.insert(shard.stream->device()->name());
+          }
+        }
+        throw Error(failed);
+      });
+    });
+    ASSERT_EQ(lost.size(), 1U) << "call " << good;
+    EXPECT_THAT(error, is_error(ErrorCode::kDeviceLost, " on " + *lost.begin(), "injected this failure"))
+        << "call " << good;
+    all_lost.merge(lost);
+  }
+  EXPECT_EQ(all_lost.size(), 2U) << "each device is lost in some call";
 }
 
 TEST_P(FailingDevice, AtMostStepsAheadStepsAreQueued) {
