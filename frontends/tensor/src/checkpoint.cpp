@@ -119,6 +119,15 @@ struct CheckpointFolder::Impl {
     folder.flush();
   }
 
+  // A process that is killed before its first checkpoint becomes `latest` leaves no link.
+  void restore_latest() const {
+    const std::optional<fs::path> newest = detail::latest_in(path);
+    std::error_code ignored;
+    if (newest && !fs::is_symlink(path / detail::kLatest, ignored)) {
+      point_to(newest->filename().string());
+    }
+  }
+
   // Renames first, so that a checkpoint never lacks files under its own name.
   void retire(const fs::path& checkpoint) const {
     rename_now(checkpoint, path / kOld);
@@ -186,6 +195,7 @@ CheckpointFolder::CheckpointFolder(const fs::path& folder, std::uint32_t keep) {
   impl_->lock();
   impl_->check_latest();
   impl_->remove_unfinished();
+  impl_->restore_latest();
 }
 
 CheckpointFolder::~CheckpointFolder() = default;

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <future>
 #include <random>
 
 #include "../data/test_files.h"
@@ -255,38 +254,6 @@ TEST(Checkpoint, KeepsTheLastOnesAndLatestNamesTheNewest) {
   EXPECT_THAT(folder.names(), UnorderedElementsAre("latest", "step-000000000003", "step-000000000004"));
   EXPECT_EQ(fs::read_symlink(folder / "latest"), "step-000000000004");
   EXPECT_EQ(load_checkpoint(folder.path()).folder, folder / "step-000000000004");
-}
-
-TEST(Checkpoint, IsReadWhileItsRunGoesOn) {
-  const TemporaryFolder folder;
-  CheckpointFolder kept(folder.path(), 1);  // each save removes what may be read just now
-  TrainerState state;
-  state.parameters = {{"w", Type::kF32, {1000}, std::vector<std::byte>(4000)}};
-  kept.save(state);
-  auto saving = std::async(std::launch::async, [&] {
-    for (state.step = 1; state.step <= 200; ++state.step) {
-      kept.save(state);
-    }
-  });
-  while (saving.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
-    EXPECT_NO_THROW(load_checkpoint(folder.path()));
-    EXPECT_NO_THROW(load_checkpoint(folder / "latest"));
-  }
-}
-
-TEST(Checkpoint, UnfinishedOnesAreRemovedAndTheFolderIsLocked) {
-  const TemporaryFolder folder;
-  fs::create_directories(folder / ".new");
-  test::write_file(folder / ".new/weights.safetensors", "half");
-  fs::create_directory_symlink("step-000000000007", folder / ".latest");
-  const CheckpointFolder first(folder.path());
-  EXPECT_FALSE(first.latest());
-  EXPECT_THAT(folder.names(), ::testing::IsEmpty());
-  EXPECT_THAT(error_of([&] { CheckpointFolder second(folder.path()); }),
-              is_error(ErrorCode::kFailedPrecondition, "another run saves checkpoints to "));
-  EXPECT_ERROR(ErrorCode::kInvalidArgument, CheckpointFolder(folder / "other", 0));
-  EXPECT_THAT(error_of([&] { load_checkpoint(folder.path()); }),
-              is_error(ErrorCode::kNotFound, "there is no checkpoint in"));
 }
 
 TEST(Checkpoint, FullDiskLeavesTheLastOneUnchanged) {
