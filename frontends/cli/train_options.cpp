@@ -266,11 +266,9 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "--data, it\n"
       "trains on generated half-moons. Ctrl-C ends training after the current step, saves if --save was "
       "given, and then\n"
-      "evaluates; a second Ctrl-C ends the process at once. SIGTERM, SIGHUP and a closed output pipe have "
-      "the effect of\n"
-      "Ctrl-C. The exit code is 0 if one such signal ended training, and 1 after a closed pipe or if "
-      "training\n"
-      "had not begun.");
+      "evaluates (exit code 0). SIGTERM, SIGHUP and a closed output pipe (exit code 1) have the effect of "
+      "Ctrl-C. A second\n"
+      "signal, or one while the data is read, ends the process at once.");
   describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

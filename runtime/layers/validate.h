@@ -105,6 +105,7 @@ struct Checked {
   std::atomic<std::size_t> caller{0};     // streams, devices: hash of the thread in a serial call; 0: none
   std::int32_t failure = YOKE_STATUS_OK;  // streams, events: the sticky error
   std::atomic<bool> is_lost{false};       // devices: returned DEVICE_LOST
+  std::atomic<bool> inherits{false};      // streams, events: may have the error of another device
   std::atomic<bool> is_aborted{false};    // devices, streams
   std::atomic<std::int64_t> children{0};  // devices: live objects
 

@@ -158,7 +158,8 @@ void check_sticky(Call& call) {
   if (call.note->was_lost && uses_device && call.is_ok()) {
     blame_plugin(call, Rule::kStickyError, device->name(), " was lost before, but now the call returns OK");
   }
-  if (call.code == YOKE_STATUS_DEVICE_LOST) {
+  // A stream that waits for one of another device has its error, too.
+  if (call.code == YOKE_STATUS_DEVICE_LOST && !(waits && checked(first).inherits)) {
     checked(device).is_lost.store(true);
   }
 }

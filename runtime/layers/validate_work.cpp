@@ -42,6 +42,9 @@ void note_wait(const Call& call) {
     mine = std::max(mine, ticket);
   }
   waiting.waits.emplace_back(call.ticket, event);
+  if (event->device != stream->device || checked(event).inherits) {
+    waiting.inherits = true;
+  }
 }
 
 }  // namespace
@@ -82,6 +85,7 @@ void note_work(Call& call, HostMemory& memory) {
     Order& order = checked(call.made).order;
     order = checked(stream).order;
     order[stream->number] = call.made->ticket;
+    checked(call.made).inherits = checked(stream).inherits.load();
   }
   for (const Member& member : call.members) {
     for (const auto& object : {member.communicator, member.source, member.target}) {

@@ -61,7 +61,7 @@ struct Predictor::Impl {
                        found->second.bytes.size() != spec.byte_count())) {
         fail("predict: the values of the parameter '" + name + "' are " +
              described(type, found->second.dims) + ", but the model has " + described(spec.type, spec.dims) +
-             "; use the model that was trained");
+             "; use the model that was trained, and inputs of the same shape");
       }
       const auto values = parameter.values();
       context.allocate(name, spec);

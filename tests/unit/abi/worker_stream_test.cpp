@@ -110,6 +110,31 @@ TEST_F(WorkerStreamTest, OtherExceptionsBecomeInternal) {
   EXPECT_EQ(failure_of([&] { two_.wait(kLong); }).code(), YOKE_STATUS_INTERNAL);
 }
 
+TEST_F(WorkerStreamTest, LostDeviceFailsEveryLaterCallAndNoOtherDevice) {
+  const auto others = std::make_shared<WorkerGroup>();
+  WorkerStream other(others);
+  Gate gate;
+  WorkerStream::run(&one_, [&] { gate(); });
+  fail(one_, YOKE_STATUS_DEVICE_LOST, "the card is gone");
+  const std::unique_ptr<Event> event = one_.record(false);
+  other.wait_event(*event);
+  gate.is_open = true;
+  EXPECT_EQ(failure_of([&] { one_.wait(kLong); }).code(), YOKE_STATUS_DEVICE_LOST);
+  const std::function<void()> calls[] = {[&] { WorkerStream::run(&two_, [] {}); },
+                                         [&] { (void)two_.record(false); },
+                                         [&] { (void)two_.record(true); },
+                                         [&] { two_.wait_event(*event); },
+                                         [&] { two_.wait(kLong); },
+                                         [&] { (void)WorkerStream(group_); }};
+  for (const auto& call : calls) {
+    EXPECT_EQ(failure_of(call).code(), YOKE_STATUS_DEVICE_LOST);
+  }
+  EXPECT_EQ(failure_of([&] { other.wait(kLong); }).code(), YOKE_STATUS_DEVICE_LOST);
+  (void)other.record(true);
+  WorkerStream third(others);
+  third.wait(kLong);
+}
+
 TEST_F(WorkerStreamTest, FaultsAreQueuedLikeWork) {
   const auto begin = std::chrono::steady_clock::now();
   one_.pause(10'000'000);

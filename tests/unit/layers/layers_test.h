@@ -81,9 +81,15 @@ class LayersTest : public ::testing::Test {
     backend = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
     streams = static_cast<const yoke_stream_api*>(plugin->get_table(plugin, YOKE_STREAM_TABLE));
     programs = static_cast<const yoke_program_api*>(plugin->get_table(plugin, YOKE_PROGRAM_TABLE));
-    const auto device_args = sized<yoke_device_args>();
-    ASSERT_EQ(backend->device_open(plugin, &device_args, &device, error()), YOKE_STATUS_OK);
-    at_end_.emplace_back([table = backend, opened = device] { table->device_close(opened, nullptr); });
+    device = open_device(0);
+  }
+  yoke_device* open_device(std::uint32_t ordinal) {
+    auto device_args = sized<yoke_device_args>();
+    device_args.ordinal = ordinal;
+    yoke_device* opened = nullptr;
+    EXPECT_EQ(backend->device_open(plugin, &device_args, &opened, error()), YOKE_STATUS_OK);
+    at_end_.emplace_back([table = backend, opened] { table->device_close(opened, nullptr); });
+    return opened;
   }
 
   yoke_error* error() {

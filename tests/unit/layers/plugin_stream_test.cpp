@@ -65,6 +65,22 @@ TEST_F(ValidateStreams, ErrorThatDisappearsIsReported) {
   EXPECT_THAT(found(), ElementsAre("19 plugin buffer_create"));
 }
 
+TEST_F(ValidateStreams, StreamThatWaitsForALostDeviceDoesNotLoseItsOwn) {
+  fail_once(*control, YOKE_STATUS_DEVICE_LOST);
+  enter();
+  yoke_device* const mine = device;
+  device = open_device(1);
+  yoke_event* const of_other = record(make_stream());
+  device = mine;
+  yoke_stream* const first = make_stream();
+  yoke_stream* const second = make_stream();
+  EXPECT_EQ(streams->stream_wait_event(first, of_other, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(streams->stream_wait_event(second, record(first), error()), YOKE_STATUS_OK);
+  wait(second);  // reports that the other device is lost
+  make_buffer(16);
+  EXPECT_THAT(found(), IsEmpty());
+}
+
 TEST_F(ValidateStreams, AbortedStreamThatSucceedsIsReported) {
   control->stream.stream_abort = [](auto...) { return YOKE_STATUS_OK; };
   enter();

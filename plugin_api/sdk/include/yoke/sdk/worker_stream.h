@@ -6,7 +6,8 @@
 // A device holds one WorkerGroup and returns a WorkerStream of it from create_stream. Work is queued with
 //   sdk::WorkerStream::run(stream, [=] { ... });   // runs at once when `stream` is null
 // An exception poisons the stream: later work is skipped, and waits for that work throw the error. A Failure
-// with YOKE_STATUS_DEVICE_LOST poisons every stream of the group.
+// with YOKE_STATUS_DEVICE_LOST poisons every stream of the group; from then on, queueing work and creating streams
+// throw it.
 #pragma once
 
 #include <yoke/sdk/detail/worker_timeline.h>
@@ -49,7 +50,7 @@ class WorkerGroup {
       }
     }
     for (const auto& timeline : timelines) {
-      timeline->fail(failure);
+      timeline->fail(failure, failure.code() == YOKE_STATUS_DEVICE_LOST);
     }
   }
 
@@ -57,6 +58,9 @@ class WorkerGroup {
   friend class WorkerStream;
   std::shared_ptr<detail::WorkerTimeline> make_timeline() {
     const std::lock_guard lock(mutex_);
+    if (failure_ && failure_->code() == YOKE_STATUS_DEVICE_LOST) {
+      throw Failure(*failure_);
+    }
     auto timeline = std::make_shared<detail::WorkerTimeline>(failure_);
     std::erase_if(timelines_, [](const auto& weak) { return weak.expired(); });
     timelines_.push_back(timeline);
@@ -84,7 +88,7 @@ class WorkerEvent final : public Event {
   WorkerEvent(std::shared_ptr<detail::WorkerTimeline> timeline, bool timing)
       : timeline_(std::move(timeline)) {
     if (!timing) {
-      number_ = timeline_->last();
+      number_ = timeline_->last_for_event();
       return;
     }
     stamp_ = std::make_shared<std::int64_t>(0);

@@ -51,15 +51,21 @@ class WorkerTimeline {
     has_failed_ = failure_.has_value();
   }
 
-  // Queues work. If `always` is set, it also runs on a failed stream.
+  // Queues work. If `always` is set, it also runs on a failed stream. Throws the failure if the device is lost.
   std::uint64_t post(std::function<void()> work, bool always = false) {
     const std::lock_guard lock(mutex_);
+    require_device();
     work_.push_back({std::move(work), always});
     changed_.notify_all();
     return ++posted_;
   }
   std::uint64_t last() const {
     const std::lock_guard lock(mutex_);
+    return posted_;
+  }
+  std::uint64_t last_for_event() const {
+    const std::lock_guard lock(mutex_);
+    require_device();
     return posted_;
   }
   std::size_t waiting() const {
@@ -126,13 +132,15 @@ class WorkerTimeline {
     changed_.wait_for(lock, capped(delay_ns), [&] { return has_failed_ || is_closing_; });
   }
 
-  // Skips all queued work. Running work continues, and waits return only after it has finished.
-  void fail(const Failure& failure) {
+  // Skips all queued work. Running work continues, and waits return only after it has finished. `is_lost`: the device
+  // of this timeline is lost.
+  void fail(const Failure& failure, bool is_lost = false) {
     std::shared_ptr<WorkerTimeline> awaited;
     {
       const std::lock_guard lock(mutex_);
       const bool is_idle = finished_ == posted_ && !failure_;
       set_failure(failure);
+      lost_ = lost_ || !is_lost ? lost_ : std::optional(failure);
       if (is_idle) {  // the failure counts as work, so that events recorded from now on carry it
         ++posted_;
         ++finished_;
@@ -219,7 +227,12 @@ class WorkerTimeline {
     }
   }
 
-  // Precondition of the next two functions: the mutex is locked.
+  // Precondition of the next three functions: the mutex is locked.
+  void require_device() const {
+    if (lost_) {
+      throw Failure(*lost_);
+    }
+  }
   void set_failure(Failure failure) {
     if (!failure_) {
       failure_.emplace(std::move(failure));
@@ -238,6 +251,7 @@ class WorkerTimeline {
   std::deque<Item> work_;
   std::uint64_t posted_ = 0;
   std::uint64_t finished_ = 0;
+  std::optional<Failure> lost_;  // of the device
   std::optional<Failure> failure_;
   Failure out_of_memory_{YOKE_STATUS_RESOURCE_EXHAUSTED, "the plugin is out of host memory"};
   std::uint64_t failed_from_ = 0;
