@@ -37,7 +37,7 @@ struct MemoryNeed {
 
 // What happens when the device of a shard is lost, or work of a shard fails.
 enum class OnDeviceLost {
-  kFail,  // the call throws an Error that names the shard, the device, the step and the failed work
+  kFail,  // the call throws an Error that names the shard, the device, the step and, as far as known, the failed work
   // The other shards take over the rows of the lost shard, or of all shards of a lost device, and repeat the step from
   // the parameters and optimizer states before it. The log has shard.lost. If no shard is left, throws as kFail does.
   // Rows, micro-batches and shards are renumbered as in a run with fewer shards; with `reproducible`, the bits stay
