@@ -4,6 +4,7 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include <yoke/npz.h>
 #include <yoke/output_file.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
@@ -159,6 +160,7 @@ void TrainCheckpoints::open_folders() {
   if (is_new) {
     new_folder_.emplace(options_.checkpoints);
   }
+  check_can_save(options_.checkpoints / kConfigFile);  // in this folder
   if (options_.early_stopping != 0) {
     best_folder_.emplace(options_.checkpoints / kBestFolder, 1);
   }
@@ -322,15 +324,20 @@ bool TrainCheckpoints::is_due(const Trainer& trainer) const {
 
 void TrainCheckpoints::save(Trainer& trainer) {
   if (folder_ && saved_step_ != trainer.step_count()) {
-    if (!config_.empty()) {
-      OutputFile file(options_.checkpoints / kConfigFile);
-      file.stream() << config_;
-      file.commit();
-      config_.clear();
-    }
     folder_->save(trainer, notes_now());
     saved_step_ = trainer.step_count();
+    write_config();
   }
+}
+
+void TrainCheckpoints::write_config() {
+  if (config_.empty()) {
+    return;
+  }
+  OutputFile file(options_.checkpoints / kConfigFile);
+  file.stream() << config_;
+  file.commit();
+  config_.clear();
 }
 
 std::optional<TrainCheckpoints::Best> TrainCheckpoints::best() const {
@@ -353,6 +360,7 @@ void TrainCheckpoints::save_best(Trainer& trainer, double loss) {
   std::map<std::string, std::string> notes = notes_now();
   notes[kLossNote] = shortest(loss);
   best_folder_->save(trainer, notes);
+  write_config();
 }
 
 }  // namespace yoke::cli

@@ -57,8 +57,8 @@ class TrainCheckpoints {
   std::optional<std::int64_t> saved_step() const { return saved_step_; }
   // Whether a checkpoint is due after this step, besides the one at the end.
   bool is_due(const Trainer& trainer) const;
-  // Does nothing if the latest checkpoint is of this step. Before its first checkpoint, the run writes the file with its
-  // options.
+  // Does nothing if the latest checkpoint is of this step. The first checkpoint of the run, or the first best one, is
+  // followed by the file with its options.
   void save(Trainer& trainer);
 
   // With --early-stopping: the step and the validation loss of the best checkpoint, which has a folder of its own.
@@ -78,6 +78,7 @@ class TrainCheckpoints {
   void refuse_other(const std::string& name, const std::string& before, const std::string& now) const;
   void refuse_other_steps() const;
   void restore_plateau();
+  void write_config();
   std::map<std::string, std::string> notes_now() const;
 
   const TrainOptions& options_;

@@ -158,8 +158,13 @@ void check_sticky(Call& call) {
   if (call.note->was_lost && uses_device && call.is_ok()) {
     blame_plugin(call, Rule::kStickyError, device->name(), " was lost before, but now the call returns OK");
   }
-  // A stream that waits for one of another device has its error, too.
-  if (call.code == YOKE_STATUS_DEVICE_LOST && !(waits && checked(first).inherits)) {
+  // A stream that waits for one of another device has its error, too, and so has a copy from there.
+  const bool is_shared =
+      (waits && checked(first).inherits) ||
+      std::any_of(call.objects.begin(), call.objects.end(), [&](const std::shared_ptr<Object>& object) {
+        return object != nullptr && object->device != nullptr && object->device != device;
+      });
+  if (call.code == YOKE_STATUS_DEVICE_LOST && !is_shared) {
     checked(device).is_lost.store(true);
   }
 }

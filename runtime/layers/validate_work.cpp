@@ -101,6 +101,9 @@ void note_work(Call& call, HostMemory& memory) {
   for (std::size_t i = 1; i < call.row.argument_count; ++i) {
     if (call.objects[i] != nullptr && call.objects[i]->kind != Kind::kEvent) {
       add_use(call.objects[i], work);
+      if (call.objects[i]->device != nullptr && call.objects[i]->device != stream->device) {
+        checked(stream).inherits = true;
+      }
     }
   }
   if (call.function() == F::routine_launch) {

@@ -291,3 +291,7 @@ void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
 std::optional<std::uint64_t> yoke::Stream::failed_at() const noexcept {
   return state_->failed_at();
 }
+
+std::optional<yoke::Error> yoke::Stream::failure() const {
+  return failed_at() ? std::optional(state_->error()) : std::nullopt;
+}

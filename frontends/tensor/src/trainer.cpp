@@ -345,16 +345,11 @@ Error Trainer::Impl::cause_of(const Error& seen) const {
   if (seen.code() == ErrorCode::kDeadlineExceeded) {
     return seen;
   }
-  const auto error_of = [](const Stream& stream) -> std::optional<Error> {
-    try {
-      stream.wait(std::chrono::nanoseconds::zero());  // takes note of a failure
-      return std::nullopt;
-    } catch (const Error& error) {
-      return error;
-    }
-  };
   for (const auto& stream : all_streams) {
-    (void)error_of(*stream);
+    try {
+      stream->wait(std::chrono::nanoseconds::zero());  // takes note of a failure
+    } catch (const Error&) {                           // compared below
+    }
   }
   const bool has_lost = std::any_of(all_streams.begin(), all_streams.end(),
                                     [](const auto& stream) { return stream->device()->is_lost(); });
@@ -365,8 +360,8 @@ Error Trainer::Impl::cause_of(const Error& seen) const {
       first = stream.get();
     }
   }
-  const std::optional<Error> found = first != nullptr ? error_of(*first) : std::nullopt;
-  return found && found->code() != ErrorCode::kDeadlineExceeded ? *found : seen;
+  const std::optional<Error> found = first != nullptr ? first->failure() : std::nullopt;
+  return found ? *found : seen;
 }
 
 void Trainer::wait() {

@@ -133,6 +133,9 @@ TEST_F(WorkerStreamTest, LostDeviceFailsEveryLaterCallAndNoOtherDevice) {
   (void)other.record(true);
   WorkerStream third(others);
   third.wait(kLong);
+  others->abort();
+  others->fail(Failure(YOKE_STATUS_DEVICE_LOST, "gone, too"));
+  EXPECT_EQ(failure_of([&] { (void)WorkerStream(others); }).code(), YOKE_STATUS_DEVICE_LOST);
 }
 
 TEST_F(WorkerStreamTest, FaultsAreQueuedLikeWork) {

@@ -107,6 +107,12 @@ TEST(YokeTrainConfig, RunThatDoesNotStartLeavesNoFolder) {
   EXPECT_THAT(run({"train", "--save", folder / "link"}).err, HasSubstr("which does not exist"));
   EXPECT_TRUE(std::filesystem::is_symlink(folder.path() / "link"));
   std::filesystem::create_directory(folder / "mine");
+  std::filesystem::create_directories(folder /
+                                      "blocked/config.toml/x");  // keeps no checkpoint from being saved
+  const auto blocked = run({"train", "--epochs", "2", "--save", folder / "blocked"});
+  EXPECT_EQ(blocked.code, 1);
+  EXPECT_THAT(blocked.err, HasSubstr("config.toml"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() / "blocked/latest/weights.safetensors"));
   EXPECT_EQ(run({"train", "--data", folder / "none.csv", "--save", folder / "mine"}).code, 1);
   EXPECT_TRUE(std::filesystem::exists(folder.path() / "mine"));
 }

@@ -109,6 +109,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // the one with the lowest number failed first, and the others because of it. Empty: the stream has not failed, or
   // was aborted. Call it after a wait, because a wait detects failures.
   std::optional<std::uint64_t> failed_at() const noexcept;
+  // The error of such a stream, also while its work has not ended. Does not wait.
+  std::optional<Error> failure() const;
   // Skips queued work that has not started, and stops running work where the device can. Returns without
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.

@@ -40,8 +40,9 @@ class WorkerGroup {
     std::vector<std::shared_ptr<detail::WorkerTimeline>> timelines;
     {
       const std::lock_guard lock(mutex_);
-      if (!failure_) {
-        failure_.emplace(failure);
+      const bool is_lost = failure.code() == YOKE_STATUS_DEVICE_LOST;
+      if (!failure_ || (is_lost && failure_->code() != YOKE_STATUS_DEVICE_LOST)) {
+        failure_ = failure;
       }
       for (const auto& weak : timelines_) {
         if (auto timeline = weak.lock()) {

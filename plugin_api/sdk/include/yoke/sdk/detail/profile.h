@@ -64,7 +64,13 @@ class Profile {
     if (queue == nullptr) {
       item.record.end_ns = now_ns();
     } else {
-      item.end = queue->record(true);
+      try {
+        item.end = queue->record(true);
+      } catch (const Failure&) {  // the device was lost after the work was queued, which succeeded
+        const std::lock_guard lock(mutex_);
+        ++lost_;
+        return;
+      }
     }
     const std::lock_guard lock(mutex_);
     if (items_.size() < capacity_) {
