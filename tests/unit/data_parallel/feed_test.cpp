@@ -204,6 +204,15 @@ TEST(Feed, ReportsAFailureThatDoesNotRepeat) {
   });
 }
 
+TEST(Feed, RefusalNamesBatchSizeIfItIsNotSet) {
+  DataParallelOptions options = fed_options(2);
+  options.batch_size = 0;
+  const auto part = [](std::int64_t) { return batch_of(3); };
+  EXPECT_THAT(
+      error_of([&] { train(options, part, [](Trainer& trainer) { trainer.step(); }); }),
+      is_error(kInvalid, "as inputs; it must be host data of shape [", "; options.batch_size sets the "));
+}
+
 TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {
   const auto error_at_step_1 = [](const std::function<Batch(Batch)>& change) {
     Error error(ErrorCode::kOk, "");
@@ -224,8 +233,7 @@ TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
                 return Batch{batch_of(3)["inputs"], b["targets"]};
               }),
-              is_error(kInvalid,
-                       "as inputs; it must be host data of shape [12, 6] and type f32; options.batch_size "));
+              is_error(kInvalid, "as inputs; it must be host data of shape [12, 6] and type f32"));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
                 return Batch{b["targets"], b["targets"]};
               }),
