@@ -131,6 +131,14 @@ void check_wait(Call& call) {
   }
 }
 
+// Whether the error may be that of another device: of a stream that waits for one there, or of a copy from there.
+bool uses_another_device(const Call& call, const Object& device, bool waits) {
+  return (waits && checked(call.objects[0]).inherits) ||
+         std::any_of(call.objects.begin(), call.objects.end(), [&](const std::shared_ptr<Object>& object) {
+           return object != nullptr && object->device != nullptr && object->device.get() != &device;
+         });
+}
+
 void check_sticky(Call& call) {
   const auto& first = call.objects[0];
   if (first == nullptr || call.code == YOKE_STATUS_FAILED_PRECONDITION) {
@@ -158,13 +166,7 @@ void check_sticky(Call& call) {
   if (call.note->was_lost && uses_device && call.is_ok()) {
     blame_plugin(call, Rule::kStickyError, device->name(), " was lost before, but now the call returns OK");
   }
-  // A stream that waits for one of another device has its error, too, and so has a copy from there.
-  const bool is_shared =
-      (waits && checked(first).inherits) ||
-      std::any_of(call.objects.begin(), call.objects.end(), [&](const std::shared_ptr<Object>& object) {
-        return object != nullptr && object->device != nullptr && object->device != device;
-      });
-  if (call.code == YOKE_STATUS_DEVICE_LOST && !is_shared) {
+  if (call.code == YOKE_STATUS_DEVICE_LOST && !uses_another_device(call, *device, waits)) {
     checked(device).is_lost.store(true);
   }
 }

@@ -210,8 +210,8 @@ fs::path find_checkpoint(const fs::path& folder) {
   if (detail::step_of(name) && fs::is_directory(folder, ignored)) {
     return folder;  // a checkpoint without its description, which is an Error of the reader
   }
-  throw Error(ErrorCode::kNotFound, "there is no checkpoint in " + folder.string() +
-                                        "; give a folder that a run has saved checkpoints to");
+  throw Error(ErrorCode::kNotFound,
+              folder.string() + " has no checkpoint; give a folder that a run has saved checkpoints to");
 }
 
 }  // namespace

@@ -25,12 +25,8 @@ constexpr std::array<std::pair<OnDeviceLost, const char*>, 2> kNames = {
 
 // The error of a stream that has failed.
 std::string reason_of(const Stream& stream) {
-  try {
-    stream.wait(std::chrono::nanoseconds::zero());
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "device '" + stream.device()->name() + "' was lost";
+  const std::optional<Error> failure = stream.failure();
+  return failure ? failure->what() : "device '" + stream.device()->name() + "' was lost";
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "../../support/attention_text.h"
 #include "gpu_bench.h"
 
 namespace yoke::bench {
@@ -167,55 +168,21 @@ Row bf16_convolution(Bench& bench, bool is_gradient) {
 }
 
 // Causal attention of heads of 64, as training in bf16 writes it.
-constexpr const char* kAttentionTemps = R"( temp s : bf16[SCORES]
- temp e : f32[SCORES]
- temp top : f32[ROWS]
- temp total : f32[ROWS]
- temp w : bf16[SCORES]
-)";
-constexpr const char* kAttention = R"( s[b, h, i, j] = sum:f32[d] f32(q[b, i, h, d]) * f32(k[b, j, h, d])
- e[b, h, i, j] = select(i >= j, 0.125 * f32(s[b, h, i, j]), -1.7e+38)
- top[b, h, i] = max[j] e[b, h, i, j]
- e[b, h, i, j] = exp(e[b, h, i, j] - top[b, h, i])
- total[b, h, i] = sum[j] e[b, h, i, j]
- w[b, h, i, j] = bf16(e[b, h, i, j] / total[b, h, i])
- o[b, i, h, d] = sum:f32[j] f32(w[b, h, i, j]) * f32(v[b, j, h, d])
-)";
-constexpr const char* kAttentionGradientTemps = R"( temp dw : bf16[SCORES]
- temp df : f32[SCORES]
- temp rows : f32[ROWS]
- temp part : f32[ROWS, 1]
- temp ds : bf16[SCORES]
-)";
-constexpr const char* kAttentionGradient =
-    R"( dv[b, j, h, d] = sum:f32[i] f32(g[b, i, h, d]) * f32(w[b, h, i, j])
- dw[b, h, i, j] = sum:f32[d] f32(g[b, i, h, d]) * f32(v[b, j, h, d])
- df[b, h, i, j] = f32(dw[b, h, i, j])
- rows[b, h, i] = sum[j] df[b, h, i, j] * (e[b, h, i, j] / total[b, h, i])
- part[b, h, i, j] = -(rows[b, h, i] / total[b, h, i])
- ds[b, h, i, j] = bf16(select(i >= j, )"
-    R"((df[b, h, i, j] / total[b, h, i] + part[b, h, i, 0]) * e[b, h, i, j], 0) * 0.125)
- dk[b, j, h, d] = sum:f32[i] f32(ds[b, h, i, j]) * f32(q[b, i, h, d])
- dq[b, i, h, d] = sum:f32[j] f32(ds[b, h, i, j]) * f32(k[b, j, h, d])
-)";
-
 Row bf16_attention(Bench& bench, bool has_gradient) {
   const std::uint64_t batch = bench.size(8, 2);
   const std::uint64_t heads = bench.size(12, 2);
   const std::uint64_t positions = bench.size(1024, 16);
-  std::string text = "program p() {\n";
-  for (const char* name : {"q", "k", "v", "g", "o", "dq", "dk", "dv"}) {
-    const std::string role = std::string_view("qkvg").find(name) != std::string_view::npos ? "in" : "out";
-    if (has_gradient || std::string_view("qkvo").find(name) != std::string_view::npos) {
-      text.append(" arg ").append(name).append(" : bf16[OPERAND] ").append(role).append("\n");
-    }
+  std::string text = "program p() {\n" + std::string(test::kAttentionArguments);
+  if (!has_gradient) {
+    replace(text, std::string(test::kAttentionGradients), "");
   }
-  text.append(kAttentionTemps).append(has_gradient ? kAttentionGradientTemps : "");
-  text.append(kAttention).append(has_gradient ? kAttentionGradient : "").append("}\n");
-  replace(text, "OPERAND", number(batch) + ", " + number(positions) + ", " + number(heads) + ", 64");
-  replace(text, "SCORES",
-          number(batch) + ", " + number(heads) + ", " + number(positions) + ", " + number(positions));
-  replace(text, "ROWS", number(batch) + ", " + number(heads) + ", " + number(positions));
+  text.append(test::kAttentionForward).append(has_gradient ? test::kAttentionBackward : "").append("}\n");
+  const std::string rows = number(batch) + ", " + number(heads) + ", " + number(positions);
+  replace(text, "3, 32, 2, 16", number(batch) + ", " + number(positions) + ", " + number(heads) + ", 64");
+  replace(text, "3, 2, 32", rows);
+  replace(text, ", 32]", ", " + number(positions) + "]");
+  replace(text, "bool[32", "bool[" + number(positions));
+  replace(text, "0.25", "0.125");
   const Linked linked = bench.link(text);
   const double seconds = bench.seconds_of([&] { bench.stream().launch(*linked.routine); });
   // Two products, and four for the gradient; half of the scores are masked.

@@ -218,7 +218,7 @@ TEST_F(YokePredict, WrongUseIsAnError) {
   EXPECT_EQ(run(joined(predict("t.csv"), {"--out", "p.txt"})).code, 2);
   const auto none = run(predict("t.csv"));
   EXPECT_EQ(none.code, 1);
-  EXPECT_THAT(none.err, HasSubstr("there is no checkpoint in"));
+  EXPECT_THAT(none.err, HasSubstr(" has no checkpoint"));
   ASSERT_EQ(run({"train", "--data", folder_ / "t.csv", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
   EXPECT_THAT(run(joined(predict("t.csv"), {"--backend", "nothing"})).err, HasSubstr("'nothing'"));
   EXPECT_EQ(run(joined(predict("t.csv"), {"--option", "wrong=1"})).code, 2);

@@ -5,49 +5,10 @@
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
+#include "../../support/attention_text.h"
+
 namespace yoke::codegen::attention_programs {
 namespace {
-
-constexpr std::string_view kArguments = R"( arg q : bf16[3, 32, 2, 16] in
- arg k : bf16[3, 32, 2, 16] in
- arg v : bf16[3, 32, 2, 16] in
- arg g : bf16[3, 32, 2, 16] in
- arg o : bf16[3, 32, 2, 16] out
- arg dq : bf16[3, 32, 2, 16] out
- arg dk : bf16[3, 32, 2, 16] out
- arg dv : bf16[3, 32, 2, 16] out
- temp mask : bool[32, 32]
- temp s : bf16[3, 2, 32, 32]
- temp e : f32[3, 2, 32, 32]
- temp top : f32[3, 2, 32]
- temp total : f32[3, 2, 32]
- temp w : bf16[3, 2, 32, 32]
- temp dw : bf16[3, 2, 32, 32]
- temp df : f32[3, 2, 32, 32]
- temp rows : f32[3, 2, 32]
- temp part : f32[3, 2, 32, 1]
- temp ds : bf16[3, 2, 32, 32]
-)";
-constexpr std::string_view kForward = R"( mask[i, j] = i >= j
- s[b, h, i, j] = sum:f32[d] f32(q[b, i, h, d]) * f32(k[b, j, h, d])
- e[b, h, i, j] = select(mask[i, j], 0.25 * f32(s[b, h, i, j]), -1.7e+38)
- top[b, h, i] = max[j] e[b, h, i, j]
- e[b, h, i, j] = exp(e[b, h, i, j] - top[b, h, i])
- total[b, h, i] = sum[j] e[b, h, i, j]
- w[b, h, i, j] = bf16(e[b, h, i, j] / total[b, h, i])
- o[b, i, h, d] = sum:f32[j] f32(w[b, h, i, j]) * f32(v[b, j, h, d])
-)";
-constexpr std::string_view kBackward =
-    R"( dv[b, j, h, d] = sum:f32[i] f32(g[b, i, h, d]) * f32(w[b, h, i, j])
- dw[b, h, i, j] = sum:f32[d] f32(g[b, i, h, d]) * f32(v[b, j, h, d])
- df[b, h, i, j] = f32(dw[b, h, i, j])
- rows[b, h, i] = sum[j] df[b, h, i, j] * (e[b, h, i, j] / total[b, h, i])
- part[b, h, i, j] = -(rows[b, h, i] / total[b, h, i])
- ds[b, h, i, j] = bf16(select(mask[i, j], )"
-    R"((df[b, h, i, j] / total[b, h, i] + part[b, h, i, 0]) * e[b, h, i, j], 0) * 0.25)
- dk[b, j, h, d] = sum:f32[i] f32(ds[b, h, i, j]) * f32(q[b, i, h, d])
- dq[b, i, h, d] = sum:f32[j] f32(ds[b, h, i, j]) * f32(k[b, j, h, d])
-)";
 
 std::string text_of(const LibraryAttention& made) {
   const auto joined = [](const auto& numbers) {
@@ -99,15 +60,14 @@ std::string found_in(std::string_view body, Recorder recorder) {
 }
 
 std::string training() {
-  return std::string(kArguments).append(kForward).append(kBackward);
+  return std::string(test::kAttentionArguments)
+      .append(test::kAttentionForward)
+      .append(test::kAttentionBackward);
 }
 
 std::string forward() {
-  const std::string body = std::string(kArguments).append(kForward);
-  return changed(
-      body, {{" arg dq : bf16[3, 32, 2, 16] out\n arg dk : bf16[3, 32, 2, 16] out\n arg dv : bf16[3, 32, 2, "
-              "16] out\n",
-              ""}});
+  const std::string body = std::string(test::kAttentionArguments).append(test::kAttentionForward);
+  return changed(body, {{std::string(test::kAttentionGradients), ""}});
 }
 
 std::string repeated(const char* text, int count) {

@@ -49,7 +49,7 @@ TEST(CheckpointFolderTest, UnfinishedOnesAreRemovedAndTheFolderIsLocked) {
               is_error(ErrorCode::kFailedPrecondition, "another run saves checkpoints to "));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, CheckpointFolder(folder / "other", 0));
   EXPECT_THAT(error_of([&] { load_checkpoint(folder.path()); }),
-              is_error(ErrorCode::kNotFound, "there is no checkpoint in"));
+              is_error(ErrorCode::kNotFound, " has no checkpoint"));
 }
 
 TEST(CheckpointFolderTest, LatestIsAddedIfAProcessWasKilledBeforeItDid) {
