@@ -152,7 +152,7 @@ bool StreamState::wait_native(std::uint64_t ticket, std::chrono::nanoseconds sli
     return is_complete(ticket);
   }
   Status status;
-  std::uint64_t order = 0;  // of the first failed event
+  NativeEvent first_failed;
   const auto timeout_ns = static_cast<std::uint64_t>(slice.count());
   const std::int32_t code =
       waits_for_stream ? attempt<&yoke_stream_api::stream_wait>(backend(), status, use.stream(), timeout_ns)
@@ -164,14 +164,14 @@ bool StreamState::wait_native(std::uint64_t ticket, std::chrono::nanoseconds sli
     }
     if (code != YOKE_STATUS_OK && code != YOKE_STATUS_DEADLINE_EXCEEDED) {
       const NativeEvent* const failed = query_events();  // earlier work may have succeeded
-      order = failed != nullptr ? failed->order : event != nullptr ? event->order : 0;
+      first_failed = failed != nullptr ? *failed : event != nullptr ? *event : NativeEvent();
     }
   }
   if (code == YOKE_STATUS_DEADLINE_EXCEEDED) {
     return false;
   }
   if (code != YOKE_STATUS_OK) {
-    native_failed(code, status, order);
+    native_failed(code, status, &first_failed);
   }
   raise_to(completed_, reached);
   progress_.notify();
@@ -186,16 +186,19 @@ void StreamState::mark() noexcept {
   }
 }
 
-void StreamState::native_failed(std::int32_t code, const Status& status, std::uint64_t order) noexcept {
+void StreamState::native_failed(std::int32_t code, const Status& status, const NativeEvent* event) noexcept {
+  const std::uint64_t first = completed_.load() + 1;
   std::string sentence;
   try {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     const std::string member = code == YOKE_STATUS_ABORTED ? group_failure() : std::string();
-    sentence = title(completed_.load() + 1) + ": queued work failed: " + text + " (" +
+    const std::string work =
+        issued_work_.text(first, event != nullptr && event->ticket != 0 ? event->ticket : issued_.load());
+    sentence = title(first) + ": " + (work.empty() ? "queued work" : work) + " failed: " + text + " (" +
                code_name(code_of(code)) + ")" + (member.empty() ? "" : ": " + member);
   } catch (const std::exception&) {  // out of memory
   }
-  set_failed(completed_.load() + 1, code_of(code), std::move(sentence), order);
+  set_failed(first, code_of(code), std::move(sentence), event != nullptr ? event->order : 0);
 }
 
 // A stream that waits for one of a lost device fails with DEVICE_LOST too, but new streams of its device work.
@@ -319,7 +322,7 @@ void StreamState::query_native(yoke_stream* stream) noexcept {
   if (const NativeEvent* failed = query_events()) {  // the wait does not block, and returns the error
     const std::int32_t code =
         attempt<&yoke_stream_api::event_wait>(backend(), status, failed->event, std::uint64_t{0});
-    native_failed(code, status, failed->order);
+    native_failed(code, status, failed);
     raise_to(completed_, failed->ticket);
   }
   std::int32_t state = YOKE_STATE_PENDING;

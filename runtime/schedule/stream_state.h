@@ -250,8 +250,9 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   bool wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept;
   void query_native(yoke_stream* stream) noexcept;  // with issue_mutex_ locked
   const NativeEvent* query_events() noexcept;
-  // `order`: of the first event that has failed; 0: unknown.
-  void native_failed(std::int32_t code, const class Status& status, std::uint64_t order = 0) noexcept;
+  // `event`: the first one that has failed, if it is known.
+  void native_failed(std::int32_t code, const class Status& status,
+                     const NativeEvent* event = nullptr) noexcept;
   bool is_device_lost() const noexcept;  // a call has returned DEVICE_LOST
   void close_native() noexcept;
   void poll_groups() noexcept;

@@ -112,13 +112,14 @@ Evaluation Trainer::evaluation(const Batch& data, const MetricsOf& metrics_of, s
   made->prefix = "evaluation/" + std::to_string(impl_->evaluation_count++) + "/";
   if (impl_->redistributes()) {
     Impl::at_step(impl_, "evaluation()", [&] { impl_->prepare_evaluation(*made); });
-    made->trainer = &impl_;
-    impl_->evaluations.push_back(made);
   } else {
     impl_->prepare_evaluation(*made);
     made->data = Batch();
     made->metrics_of = nullptr;
   }
+  made->trainer = &impl_;
+  std::erase_if(impl_->evaluations, [](const auto& each) { return each.expired(); });
+  impl_->evaluations.push_back(made);
   Evaluation evaluation;
   evaluation.impl_ = std::move(made);
   return evaluation;

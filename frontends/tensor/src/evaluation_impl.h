@@ -14,7 +14,8 @@ struct Evaluation::Impl {
   MetricsOf metrics_of;
   std::uint64_t batch_rows = 0;
   std::string prefix;  // of its tensors
-  // Set with on_device_lost = redistribute, while the trainer exists: it can replace shards.
+  // While the trainer exists: it knows which stream failed first and, with on_device_lost = redistribute, can replace
+  // shards.
   std::unique_ptr<Trainer::Impl>* trainer = nullptr;
 
   // What the trainer's shards compute; created again when shards are lost.

@@ -246,6 +246,8 @@ struct Trainer::Impl {
   std::vector<std::string> kept_names() const;
   void require_whole_steps(const char* call) const;
   void settle();
+  // Of the latest step. `each`: the loss of each shard; `of_metrics`: a value per shard, metric by metric.
+  void record_losses(std::span<const double> each, std::span<const double> of_metrics);
   std::optional<Error> wait_for_all(const std::shared_ptr<std::vector<std::byte>>& memory) noexcept;
   std::vector<LostShard> find_lost() const;
   detail::Snapshot take_snapshot(const std::vector<bool>& is_lost) const;

@@ -119,9 +119,18 @@ void Trainer::Impl::settle() {
     throw failed ? *failed : *failure;
   }
   const auto all = std::span<const std::byte>(*memory);
-  const std::vector<double> each = detail::numbers_of(type, all.first(losses_size));
-  const std::vector<double> of_metrics =
-      detail::numbers_of(Type::kF64, all.subspan(losses_size, metrics_size));
+  losses.owner_tensor.assign(memory->begin(), memory->begin() + static_cast<std::ptrdiff_t>(size));
+  record_losses(detail::numbers_of(type, all.first(losses_size)),
+                detail::numbers_of(Type::kF64, all.subspan(losses_size, metrics_size)));
+  if (is_scaled()) {
+    scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());
+  }
+  kept_batches.erase(step_number);
+  *whole_set = step_plan.set();
+}
+
+void Trainer::Impl::record_losses(std::span<const double> each, std::span<const double> of_metrics) {
+  const Variant& now = *last;
   const auto combined = [&](const std::vector<double>& weights) {
     double sum = 0;
     for (std::size_t s = 0; s < std::min(weights.size(), each.size()); ++s) {
@@ -131,7 +140,6 @@ void Trainer::Impl::settle() {
   };
   const std::span owner = std::span(now.rows).first(per_shard);
   losses.has_any = true;
-  losses.owner_tensor.assign(memory->begin(), memory->begin() + static_cast<std::ptrdiff_t>(size));
   losses.latest = combined(now.weights);
   losses.latest_of_owner.reset();
   if (owner[0] != 0) {
@@ -154,11 +162,6 @@ void Trainer::Impl::settle() {
     const double share = shares[i % now.active];
     losses.metrics[i / now.active].second += share == 0 ? 0 : share * of_metrics[i];
   }
-  if (is_scaled()) {
-    scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());
-  }
-  kept_batches.erase(step_number);
-  *whole_set = step_plan.set();
 }
 
 // The shards of lost devices or, if no device is lost, the shard that failed first: the others failed because of it.
@@ -365,7 +368,6 @@ void Trainer::Impl::restart(std::unique_ptr<Impl>& impl) {
   }
   impl->build();
   impl->keep_row_weights();
-  std::erase_if(impl->evaluations, [](const auto& each) { return each.expired(); });
   for (const std::weak_ptr<Evaluation::Impl>& each : impl->evaluations) {
     if (const auto evaluation = each.lock()) {
       impl->prepare_evaluation(*evaluation);

@@ -198,8 +198,7 @@ TEST_P(FailureTest, AbortedIdleStreamReportsIt) {
   EXPECT_ERROR(ErrorCode::kAborted, (void)first->is_idle());
 }
 
-TEST(FailureWorkerTest, MessageNamesTheFailedProgram) {
-  Rig rig;
+TEST_P(FailureTest, MessageNamesTheFailedProgram) {
   const auto stream = rig.stream("named");
   const BufferView y = buffer_of<float>(rig.device, 2);
   const auto routine =
@@ -209,6 +208,23 @@ TEST(FailureWorkerTest, MessageNamesTheFailedProgram) {
 
   EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
                "stream 'named': launch of 'ones' failed: the test injected this failure (INTERNAL)");
+}
+
+TEST(FailureNativeTest, MessageNamesTheWorkThatMayHaveFailed) {
+  Rig rig(Streams::kNative);
+  const auto stream = rig.stream("named");
+  const BufferView buffer = rig.buffer(4);
+  rig.control->is_blocked = true;
+  rig.control->fail_after = 1;
+  for (int i = 0; i < 3; ++i) {
+    fill<std::uint8_t>(*stream, buffer, 1);
+  }
+  rig.control->is_blocked = false;
+
+  EXPECT_STREQ(
+      error_of([&] { stream->wait(); }).what(),
+      "stream 'named': fill or one of the 2 commands after it failed: the test injected this failure "
+      "(INTERNAL)");
 }
 
 TEST(FailureWorkerTest, TimedOutWaitForAnotherStreamNamesBoth) {
