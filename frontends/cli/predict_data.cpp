@@ -4,6 +4,7 @@
 
 #include <yoke/datasets.h>
 #include <yoke/models.h>
+#include <yoke/runtime/counted.h>
 
 #include <algorithm>
 #include <array>
@@ -42,10 +43,35 @@ std::vector<double> class_labels(const datasets::Table& table, const Preparation
   return labels;
 }
 
+// Only the places of columns without names tell what they are, so their number must be that of the training.
+void check_column_count(const datasets::Table& table, const Preparation& data) {
+  const std::uint64_t count = table.names.size();
+  const std::uint64_t wanted = data.column_count;
+  const bool has_names =
+      table.has_header && std::all_of(data.columns.begin(), data.columns.end(), [&](const std::string& name) {
+        return std::find(table.names.begin(), table.names.end(), name) != table.names.end();
+      });
+  const bool label_is_last = data.label == std::to_string(wanted - 1);
+  if (wanted == 0 || has_names || count == wanted || (label_is_last && count + 1 == wanted)) {
+    return;
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              table.file.string() + " has " + detail::counted(count, "column") +
+                  ", but the model was trained on a table without a header that had " +
+                  detail::counted(wanted, "column") +
+                  (label_is_last ? ", with the label in the last; give " + std::to_string(wanted) +
+                                       " columns, or " + std::to_string(wanted - 1) + " without the label"
+                                 : ", with the label in column " + data.label + "; give " +
+                                       std::to_string(wanted) + " columns"));
+}
+
 PredictData read_table_data(const std::filesystem::path& file, const Preparation& data) {
   const datasets::Table table =
       read_table(file, data.label, datasets::LabelColumn::kOptional,
-                 {.only = data.columns, .without = {}, .labels_are_classes = !data.is_regression});
+                 {.only = data.columns,
+                  .without = {},
+                  .labels_are_classes = !data.is_regression,
+                  .check = [&](const datasets::Table& each) { check_column_count(each, data); }});
   std::vector<std::size_t> columns;
   for (const std::string& name : data.columns) {
     columns.push_back(datasets::column_of(table, name));

@@ -39,7 +39,8 @@ bool is_valid(const Preparation& made) {
   }
   switch (made.kind) {
     case DataKind::kTable:
-      return !made.columns.empty() && are_moments(made, made.columns.size());
+      return !made.columns.empty() && are_moments(made, made.columns.size()) &&
+             (made.column_count == 0 || made.column_count > made.columns.size());
     case DataKind::kImages:
       return are_moments(made, 1) && made.row_count > 0 && made.column_count > 0 &&
              made.row_count <= kMostPixels && made.column_count <= kMostPixels / made.row_count;

@@ -27,8 +27,9 @@ struct Preparation {
   std::vector<std::string> classes = {};  // empty: numbers
   double target_mean = 0;                 // of a regression
   double target_deviation = 1;
-  // Images.
+  // Images, in pixels.
   std::uint64_t row_count = 0;
+  // Also of a table without a header: all its columns. 0: it has a header, or an older version of yoke trained.
   std::uint64_t column_count = 0;
   bool is_lines = false;      // of a text: its lines are independent
   std::string alphabet = {};  // of a text: the character of each symbol

@@ -104,6 +104,19 @@ std::string data_text(const Preparation& data) {
   }
 }
 
+// Leaves out what the note of the same data lacks if an older version of yoke has written it.
+Preparation as_noted_before(Preparation now, const Preparation& before) {
+  const auto is_blank = [](const std::string& name) {
+    return name.find_first_not_of(" \t") == std::string::npos;
+  };
+  now.column_count = before.column_count == 0 ? 0 : now.column_count;
+  for (std::size_t c = 0; c < std::min(now.columns.size(), before.columns.size()); ++c) {
+    now.columns[c] = is_blank(before.columns[c]) ? before.columns[c] : now.columns[c];
+  }
+  now.label = is_blank(before.label) ? before.label : now.label;
+  return now;
+}
+
 }  // namespace
 
 Checkpoint load_best_or_latest(const std::filesystem::path& from) {
@@ -232,13 +245,15 @@ void TrainCheckpoints::read(const TrainData& data) {
   }
   const std::filesystem::path latest = *folder_->latest();
   found_ = load_checkpoint(latest);
+  bool is_other_data = false;
   const auto data_before = found_->notes.find(kDataNote);
   if (data_before != found_->notes.end()) {  // first: the data decides defaults, as that of --model
-    const std::string text = data_text(parse_preparation(data_before->second, latest.string()));
-    const std::string now = data_text(parse_preparation(prepared, data.name));
-    if (text != now) {
-      refuse("on " + text + ", but this one is on " + data.name + ", " + now);
+    const Preparation before = parse_preparation(data_before->second, latest.string());
+    const Preparation now = as_noted_before(parse_preparation(prepared, data.name), before);
+    if (data_text(before) != data_text(now)) {
+      refuse("on " + data_text(before) + ", but this one is on " + data.name + ", " + data_text(now));
     }
+    is_other_data = preparation_text(before) != preparation_text(now);
   }
   // The optimizer decides the default of --lr.
   refuse_other("optimizer", found_->state.optimizer_name, optimizer_of(options_).name());
@@ -251,11 +266,8 @@ void TrainCheckpoints::read(const TrainData& data) {
   refuse_other("seed", std::to_string(found_->state.base_seed), std::to_string(options_.seed));
   notes_[kDataNote] = prepared;
   notes_[kRowsNote] = rows;
-  const auto is_other = [&](const char* name) {
-    const auto before = found_->notes.find(name);
-    return before != found_->notes.end() && before->second != notes_[name];
-  };
-  if (is_other(kDataNote) || is_other(kRowsNote)) {
+  const auto rows_before = found_->notes.find(kRowsNote);
+  if (is_other_data || (rows_before != found_->notes.end() && rows_before->second != rows)) {
     refuse_other_data(data.name);
   }
   refuse_other("batch", std::to_string(found_->state.batch_rows), std::to_string(options_.batch));

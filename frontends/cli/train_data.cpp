@@ -37,8 +37,12 @@ TrainData half_moons(TrainOptions& options) {
           .test_inputs = test.points,
           .test_labels = test.labels,
           .class_count = 2,
-          .preparation = {
-              .output_count = 2, .means = {0, 0}, .deviations = {1, 1}, .columns = {"0", "1"}, .label = "2"}};
+          .preparation = {.output_count = 2,
+                          .means = {0, 0},
+                          .deviations = {1, 1},
+                          .columns = {"0", "1"},
+                          .label = "2",
+                          .column_count = 3}};
 }
 
 TrainData image_files(TrainOptions& options) {
@@ -189,7 +193,8 @@ TrainData table_file(TrainOptions& options) {
                           .label = table.names[table.label],
                           .classes = table.label_names,
                           .target_mean = made.target_mean,
-                          .target_deviation = made.target_deviation}};
+                          .target_deviation = made.target_deviation,
+                          .column_count = table.has_header ? 0 : table.names.size()}};
 }
 
 bool is_text(const TrainOptions& options) {

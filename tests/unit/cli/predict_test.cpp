@@ -61,6 +61,20 @@ std::string in_order(int count) {
   return text + "\n";
 }
 
+// Writes checkpoint.json with another note; null removes it. The name of the checksum is that of the file's format.
+void write_with_note(const std::filesystem::path& file, Json checkpoint, const std::string& name,
+                     const Json& value) {
+  if (value.is_null()) {
+    checkpoint["notes"].erase(name);
+  } else {
+    checkpoint["notes"][name] = value;
+  }
+  checkpoint.erase("crc32");
+  const std::string text = checkpoint.dump();
+  checkpoint["crc32"] = crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+  write_file(file, checkpoint.dump());
+}
+
 // The folder of checkpoints is "run"; test rows are written apart.
 class YokePredict : public ::testing::Test {
  protected:
@@ -107,6 +121,57 @@ TEST_F(YokePredict, ColumnsWithoutNamesAreFoundByNumber) {
   EXPECT_NEAR(predicted["rmse"].get<double>(), trained["rmse"].get<double>(), 1e-3);
   write_file(folder_ / "texts.csv", "a,b,y\n1,one,3\n");
   EXPECT_THAT(run(predict("texts.csv")).err, HasSubstr("line 2, column 'b': 'one' is not a finite number"));
+}
+
+TEST_F(YokePredict, NumberOfColumnsWithoutNamesIsThatOfTheTraining) {
+  const std::string named = classes(0, 300);
+  train_table(named.substr(named.find('\n') + 1), 300);
+  const std::string wanted =
+      ", but the model was trained on a table without a header that had 3 columns, with the label in the "
+      "last; give 3 columns, or 2 without the label\n";
+  for (const auto& [text, count] : {std::pair("1,2,3,low\n", "4 columns"),
+                                    {"low,1,2,low\n", "4 columns"},
+                                    {"a,b,c,kind\n1,2,3,low\n", "4 columns"},
+                                    {"1\n", "1 column"}}) {
+    write_file(folder_ / "t.csv", text);
+    EXPECT_THAT(run(predict("t.csv")).err, HasSubstr(std::string("t.csv has ") + count + wanted)) << text;
+  }
+  for (const char* text : {"1,2,low\n", "1,2\n", ",2,0,1\n0,low,1,2\n"}) {  // the last has their names
+    write_file(folder_ / "t.csv", text);
+    EXPECT_EQ(run(predict("t.csv")).err.substr(0, 6), "mlp:50") << text;
+  }
+}
+
+TEST_F(YokePredict, LabelThatIsNotTheLastColumnIsNamed) {
+  write_file(folder_ / "t.csv", "1,2,3\n3,4,5\n5,6,8\n");
+  const std::vector<std::string> words = {"train",        "--data", folder_ / "t.csv", "--label", "0",
+                                          "--drop",       "1",      "--epochs",        "1",       "--save",
+                                          folder_ / "run"};
+  ASSERT_EQ(run(words).code, 0);
+  EXPECT_EQ(run(predict("t.csv")).code, 0);
+  write_file(folder_ / "t.csv", "2,3\n4,5\n");
+  EXPECT_THAT(run(predict("t.csv")).err,
+              HasSubstr("t.csv has 2 columns, but the model was trained on a table without a header that had "
+                        "3 columns, with the label in column 0; give 3 columns\n"));
+}
+
+// Checkpoints of older versions do not have the number of columns of a table.
+TEST_F(YokePredict, CheckpointWithoutTheNumberOfColumnsIsUsedAsBefore) {
+  const std::string named = classes(0, 300);
+  write_file(folder_ / "t.csv", named.substr(named.find('\n') + 1));
+  const std::vector<std::string> words = {"train", "--data", folder_ / "t.csv", "--save", folder_ / "run"};
+  ASSERT_EQ(run(joined(words, {"--epochs", "1"})).code, 0);
+  const std::filesystem::path file = folder_ / "run/latest/checkpoint.json";
+  const Json checkpoint = Json::parse(test::read_whole(file));
+  Json data = Json::parse(checkpoint["notes"]["data"].get<std::string>());
+  EXPECT_EQ(data["column_count"], 3);
+  data["column_count"] = 0;
+  write_with_note(file, checkpoint, "data", data.dump());
+  write_file(folder_ / "more.csv", "1,2,low,3\n");
+  EXPECT_EQ(run(predict("more.csv")).code, 0);
+  const auto resumed = run(joined(words, {"--epochs", "2", "--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(run(predict("more.csv")).code, 1) << "the new checkpoint has the number";
 }
 
 TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
@@ -226,23 +291,13 @@ TEST_F(YokePredict, WrongUseIsAnError) {
   EXPECT_THAT(run(predict("none.csv")).err, HasSubstr("none.csv"));
 }
 
-// Writes checkpoint.json again with other notes. The name of the checksum is that of the file's format.
 TEST_F(YokePredict, DamagedAndHostileCheckpointsAreOneSentence) {
   write_file(folder_ / "t.csv", classes(0, 30));
   ASSERT_EQ(run({"train", "--data", folder_ / "t.csv", "--epochs", "1", "--save", folder_ / "run"}).code, 0);
   const std::filesystem::path file = folder_ / "run/latest/checkpoint.json";
   const Json good = Json::parse(test::read_whole(file));
   const auto with_note = [&](const std::string& name, const Json& value) {
-    Json changed = good;
-    if (value.is_null()) {
-      changed["notes"].erase(name);
-    } else {
-      changed["notes"][name] = value;
-    }
-    changed.erase("crc32");
-    const std::string text = changed.dump();
-    changed["crc32"] = crc32_z(0, reinterpret_cast<const unsigned char*>(text.data()), text.size());
-    write_file(file, changed.dump());
+    write_with_note(file, good, name, value);
     const auto outcome = run(predict("t.csv"));
     EXPECT_EQ(outcome.code, 1) << name << value;
     EXPECT_EQ(test::line_count(outcome.err), 1U) << outcome.err;
@@ -259,6 +314,7 @@ TEST_F(YokePredict, DamagedAndHostileCheckpointsAreOneSentence) {
   EXPECT_THAT(with_data("outputs", -1), HasSubstr("the note 'data' is damaged"));
   EXPECT_THAT(with_data("outputs", 1000000000), HasSubstr("the note 'data' is damaged"));
   EXPECT_THAT(with_data("deviations", Json::array({0, 1})), HasSubstr("the note 'data' is damaged"));
+  EXPECT_THAT(with_data("column_count", 2), HasSubstr("the note 'data' is damaged"));
   EXPECT_THAT(with_data("means", Json::array({1})), HasSubstr("the note 'data' is damaged"));
   EXPECT_THAT(with_data("kind", "sound"), HasSubstr("the note 'data' is damaged"));
   EXPECT_THAT(with_data("outputs", 3), HasSubstr("'2.weight'"));

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,7 +43,8 @@ struct Table {
   std::vector<double> values;        // row-major
   // The distinct texts of the label column, sorted, if it has texts: its values are their numbers. Else empty.
   std::vector<std::string> label_names;
-  std::size_t label = 0;            // the column of the label
+  std::size_t label = 0;  // the column of the label
+  bool has_header = false;
   bool header_has_numbers = false;  // so it may be a row with a missing value instead
 
   std::size_t row_count() const { return lines.size(); }
@@ -59,6 +61,8 @@ struct TableOptions {
   std::vector<std::string> without;
   // Labels may mix numbers and texts.
   bool labels_are_classes = false;
+  // Called before columns are looked up and values are read, with Table::names, label and has_header. It may throw.
+  std::function<void(const Table&)> check = {};
 };
 
 // Reads comma-separated values as RFC 4180 describes them: fields may be quoted, and then contain commas, line breaks

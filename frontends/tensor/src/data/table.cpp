@@ -102,6 +102,7 @@ void take_header(Records& records, Table& table) {
     }
   }
   if (has_header(records)) {
+    table.has_header = true;
     table.header_has_numbers = std::any_of(records.all[0].begin(), records.all[0].end(), number_in);
     table.names = std::move(records.all[0]);
     records.all.erase(records.all.begin());
@@ -214,6 +215,9 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
     refuse(records.file, " has no rows; give a file with data");
   }
   table.label = label_of(table, label, column);
+  if (options.check) {
+    options.check(table);
+  }
   table.lines = records.lines;
   table.values.reserve(records.all.size() * table.names.size());
   const std::vector<bool> is_read = columns_to_read(table, options);
