@@ -151,6 +151,9 @@ int train(TrainOptions* options, Arguments words) {
   }
   const nn::Module model = make_model(options->model, data.class_count, data.row_count, data.column_count,
                                       {.synchronized = options->sync_batch_norm});
+  if (const std::string text = keep_matching_patterns(*options, model); !text.empty()) {
+    std::cerr << "yoke: warning: " << text << std::endl;
+  }
   checkpoints.read(data);
   TrainRun run(*options, data, model, out, &report, timeline.get(), &checkpoints, &stop);
   MemoryCheck memory(available_host_memory(), options->force);

@@ -2,10 +2,13 @@
 // frontends/cli/train_optimizer.cpp: the optimizer of yoke train.
 #include <yoke/runtime/closest.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 
 #include "subcommands.h"
+#include "text.h"
 #include "train_setup.h"
 
 namespace yoke::cli {
@@ -39,6 +42,48 @@ void parse_clipping(TrainOptions& options) {
                      did_you_mean(options.clip.substr(0, options.clip.find(':')), {"norm", "value"}));
   }
   (is_value ? options.clip_value : options.clip_norm) = limit;
+}
+
+std::string keep_matching_patterns(TrainOptions& options, const nn::Module& model) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : nn::parameters_and_states(model)) {
+    if (!parameter.is_state()) {
+      names.push_back(parameter.name());
+    }
+  }
+  std::set<std::string> exempt;
+  std::vector<std::string> used;
+  std::vector<std::string> unmatched;
+  for (const std::string& pattern : options.no_decay) {
+    const Optimizer grouped = with_groups(Sgd{}, {{pattern, Sgd{}}});
+    const std::size_t exempt_before = exempt.size();
+    bool is_matched = false;
+    for (const std::string& name : names) {
+      if (grouped.group_of(name) != 0) {
+        is_matched = true;
+        exempt.insert(name);
+      }
+    }
+    if (exempt.size() > exempt_before) {
+      used.push_back(pattern);
+    } else if (!is_matched) {
+      unmatched.push_back("'" + pattern + "'");
+    }
+  }
+  options.no_decay = used;
+  if (unmatched.empty()) {
+    return {};
+  }
+  constexpr std::size_t kMostNames = 6;
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMostNames));
+  std::string text = "--no-decay: no parameter of --model " + options.model + " matches " +
+                     join(unmatched, " or ") + "; its parameters are " + join(names, ", ") +
+                     (count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : "");
+  if (used.empty()) {
+    throw UsageError(text);
+  }
+  return text;
 }
 
 Optimizer optimizer_of(const TrainOptions& options) {

@@ -74,7 +74,7 @@ void describe_training(CommandLine& line, TrainOptions& options, TypedOptions& t
   line.text(
       "no-decay", &typed.no_decay,
       "no weight decay for parameters whose names match one of these patterns, separated by commas, such as "
-      "*bias,*norm*",
+      "*bias,*norm*; at least one pattern must match",
       "PATTERNS");
   line.text("clip", &options.clip,
             "clip the merged gradient: its norm over all parameters (1.0 or norm:1.0), or each element "

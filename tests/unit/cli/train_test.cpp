@@ -172,6 +172,40 @@ TEST(YokeTrain, ClipsGradientsAndExemptsParametersFromDecay) {
   }
 }
 
+TEST(YokeTrain, PatternsWithoutDecayThatMatchNothingAreAWarning) {
+  const test::TemporaryFolder folder;
+  const auto saved = [&](const std::string& patterns, const std::string& warning) {
+    const auto outcome = run({"train", "--steps", "3", "--weight-decay", "0.5", "--no-decay", patterns,
+                              "--save", folder / "a.npz"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, warning);
+    return test::read_whole(folder / "a.npz");
+  };
+  const std::string plain = saved("*bias", "");
+  EXPECT_EQ(saved("*bias,*norm*,*.bias",
+                  "yoke: warning: --no-decay: no parameter of --model mlp:16-16 matches "
+                  "'*norm*'; its parameters are 0.weight, 0.bias, 2.weight, 2.bias, "
+                  "4.weight, 4.bias\n"),
+            plain);
+  const auto refused =
+      run({"train", "--weight-decay", "0.5", "--no-decay", "*norm*,bias", "--model", "mlp:9-9-9"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_EQ(refused.err,
+            "yoke: --no-decay: no parameter of --model mlp:9-9-9 matches '*norm*' or 'bias'; its "
+            "parameters are 0.weight, 0.bias, 2.weight, 2.bias, 4.weight, 4.bias and 2 more\n");
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    text += "hello world\n";
+  }
+  test::write_file(folder / "t.txt", text);
+  const auto outcome =
+      run({"train", "--data", folder / "t.txt", "--model", "gpt:layers=1,heads=1,width=8,context=4",
+           "--steps", "1", "--optimizer", "adamw", "--no-decay", "*bias,*norm*"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("matches '*bias'; its parameters are embedding.weight, "),
+                                 HasSubstr(" and 5 more\n")));
+}
+
 TEST(YokeTrain, EveryOptimizerLearnsWithItsDefaults) {
   for (const std::string name : {"sgd", "adam", "adamw", "rmsprop", "adagrad", "lion", "lamb"}) {
     const auto outcome = run({"train", "--optimizer", name, "--json", "--shards", "2"});
