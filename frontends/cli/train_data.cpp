@@ -233,6 +233,11 @@ TrainData load_train_data(TrainOptions& options) {
   if (is_text(options) && options.data.empty()) {
     throw UsageError("--model " + options.model + " needs a text; give --data a file");
   }
+  std::error_code ignored;
+  if (is_text(options) && std::filesystem::is_directory(options.data, ignored)) {
+    throw UsageError("--model " + options.model + " needs a text, but " + options.data.string() +
+                     " is a folder; give --data a text file");
+  }
   if (is_text(options) && (options.shuffle || options.class_count != 0)) {
     throw UsageError(
         "--model " + options.model +
