@@ -139,6 +139,19 @@ datasets::Table read_training_table(const TrainOptions& options) {
   }
 }
 
+void check_classes(const datasets::Table& table) {
+  const auto label_at = [&](std::size_t row) { return table.values[row * table.names.size() + table.label]; };
+  for (std::size_t r = 1; r < table.row_count(); ++r) {
+    if (label_at(r) != label_at(0)) {
+      return;
+    }
+  }
+  throw UsageError("--data " + table.file.string() + ": all rows have the same class in the column '" +
+                   table.names[table.label] + "', '" +
+                   (table.label_names.empty() ? shortest(label_at(0)) : table.label_names[0]) +
+                   "', so a model has nothing to learn; choose another column with --label");
+}
+
 TrainData table_file(TrainOptions& options) {
   if (options.model.empty()) {
     options.model = "mlp:50";
@@ -168,6 +181,9 @@ TrainData table_file(TrainOptions& options) {
                              : datasets::read_split(options.splits, static_cast<std::uint64_t>(options.split),
                                                     table.row_count(), options.test_share);
   const datasets::Task task = task_of(options, table);
+  if (task == datasets::Task::kClassification) {
+    check_classes(table);
+  }
   const datasets::Examples made = datasets::make_examples(table, split, task, without);
   const bool is_regression = task == datasets::Task::kRegression;
   return {.name = options.data.string(),

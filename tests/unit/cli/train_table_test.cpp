@@ -130,6 +130,27 @@ TEST(YokeTrainTable, WordsAreClasses) {
   EXPECT_EQ(json_value(outcome.last_line(), "rmse"), "null");
 }
 
+TEST(YokeTrainTable, OneClassIsWrongUsage) {
+  const TemporaryFolder folder;
+  const std::string data = folder / "t.csv";
+  const auto error_of = [&](const std::string& text, const std::vector<std::string>& more) {
+    test::write_file(data, text);
+    const auto outcome = run(test::joined({"train", "--data", data, "--steps", "1"}, more));
+    EXPECT_EQ(outcome.code, outcome.err.empty() ? 0 : 2);
+    return outcome.err;
+  };
+  const std::string words = "x,y,kind\n1,3,low\n2,3,low\n";
+  EXPECT_EQ(error_of(words, {}), "yoke: --data " + data +
+                                     ": all rows have the same class in the column 'kind', 'low', so a model "
+                                     "has nothing to learn; choose another column with --label\n");
+  EXPECT_EQ(error_of(words, {"--label", "x", "--drop", "kind"}), "");
+  const std::string numbers = "x,y\n1,3\n2,3\n";
+  EXPECT_THAT(error_of(numbers, {"--task", "classification"}),
+              HasSubstr("in the column 'y', '3', so a model"));
+  EXPECT_EQ(error_of(numbers, {}), "") << "a regression";
+  EXPECT_EQ(error_of("x,kind\n1,low\n2,high\n", {}), "");
+}
+
 TEST(YokeTrainTable, LabelsThatCouldBeClassesNameTheOption) {
   const TemporaryFolder folder;
   const std::string hint = "; to use the labels as classes, add --task classification\n";
