@@ -17,7 +17,7 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
                "workers that share each batch; by default chosen so that shards times threads use all cores");
   line.text("data", &typed.data,
             "folder with IDX files like MNIST's, plain or .gz; or a table: .csv, or columns separated by "
-            "blanks in .txt, .tsv, .dat or .data; or a text, with a --model for characters",
+            "tabs in .tsv, or by blanks in .txt, .dat or .data; or a text, with a --model for characters",
             "DIR_OR_FILE");
   line.integer("classes", &typed.classes, {1, 256},  // a label is one byte
                "number of classes, default one more than the largest training label");

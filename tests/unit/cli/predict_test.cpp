@@ -174,6 +174,29 @@ TEST_F(YokePredict, CheckpointWithoutTheNumberOfColumnsIsUsedAsBefore) {
   EXPECT_EQ(run(predict("more.csv")).code, 1) << "the new checkpoint has the number";
 }
 
+TEST_F(YokePredict, ColumnsWithBlankNamesAreToldApart) {
+  const auto unnamed = [](const std::string& table) { return ",," + table.substr(table.find('y')); };
+  const Json trained = train_table(unnamed(regression(0, 300)), 300);
+  write_file(folder_ / "test.csv", unnamed(regression(270, 300)));
+  EXPECT_NEAR(json_of(predict("test.csv"))["rmse"].get<double>(), trained["rmse"].get<double>(), 1e-3);
+}
+
+// Checkpoints of older versions have blank names.
+TEST_F(YokePredict, CheckpointWithABlankNameIsUsedAsBefore) {
+  write_file(folder_ / "t.csv", "x, ,kind\n1,2,low\n3,4,high\n5,6,low\n");
+  const std::vector<std::string> words = {"train", "--data", folder_ / "t.csv", "--save", folder_ / "run"};
+  ASSERT_EQ(run(joined(words, {"--epochs", "1"})).code, 0);
+  const std::filesystem::path file = folder_ / "run/latest/checkpoint.json";
+  const Json checkpoint = Json::parse(test::read_whole(file));
+  Json data = Json::parse(checkpoint["notes"]["data"].get<std::string>());
+  EXPECT_EQ(data["columns"], Json::array({"x", "unnamed 1"}));
+  data["columns"][1] = " ";
+  write_with_note(file, checkpoint, "data", data.dump());
+  EXPECT_EQ(run(predict("t.csv")).code, 0);
+  const auto resumed = run(joined(words, {"--epochs", "2", "--resume"}));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
 TEST_F(YokePredict, ClassesHaveTheirNamesAndProbabilities) {
   const Json trained = train_table(classes(0, 300), 300);
   write_file(folder_ / "test.csv", classes(270, 300));

@@ -38,7 +38,8 @@ Images read_mnist(const std::filesystem::path& folder, std::uint64_t class_count
 // A table of numbers.
 struct Table {
   std::filesystem::path file;
-  std::vector<std::string> names;    // of the columns; "0", "1", ... in a file without a header
+  // Of the columns; "0", "1", ... in a file without a header, and "unnamed 2" where the header has a blank name.
+  std::vector<std::string> names;
   std::vector<std::uint64_t> lines;  // of the file, from 1: where each row begins
   std::vector<double> values;        // row-major
   // The distinct texts of the label column, sorted, if it has texts: its values are their numbers. Else empty.
@@ -76,7 +77,8 @@ struct TableOptions {
 // name, a field that is not a number within the range of f32, and a file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},
                LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
-// The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored.
+// The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored. In a file whose name ends
+// in .tsv and whose first line has a tab, tabs alone separate the fields, which may be empty, or quoted as in read_csv.
 Table read_columns(const std::filesystem::path& file, const std::string& label = {},
                    LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
 // The number of a column, given by name or number. Error kInvalidArgument lists the names.

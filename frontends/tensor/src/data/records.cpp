@@ -2,6 +2,8 @@
 // frontends/tensor/src/data/records.cpp: splits lines at commas, semicolons or blanks.
 #include "data/records.h"
 
+#include <yoke/runtime/ending.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -62,13 +64,14 @@ std::string quoted_field(const Records& records, std::string_view text, std::siz
   return field;
 }
 
-}  // namespace
+// Whether a tab is in the first line that has text.
+bool begins_with_tabs(std::string_view text) {
+  const std::size_t start = std::min(text.find_first_not_of("\r\n"), text.size());
+  return text.substr(start, text.find('\n', start) - start).find('\t') != std::string_view::npos;
+}
 
-Records csv_records(const fs::path& file) {
-  Records records{.file = file, .all = {}, .lines = {}};
-  const std::string whole = detail::read_utf8(file);
-  const std::string_view text = whole;
-  records.separator = separator_of(text);
+Records separated_records(const fs::path& file, std::string_view text, char separator) {
+  Records records{.file = file, .all = {}, .lines = {}, .separator = separator};
   const char ends[] = {records.separator, '\n', '\0'};
   std::uint64_t line = 1;
   for (std::size_t at = 0; at < text.size();) {
@@ -105,9 +108,19 @@ Records csv_records(const fs::path& file) {
   return records;
 }
 
-Records blank_records(const fs::path& file) {
-  Records records{.file = file, .all = {}, .lines = {}, .separator = ' '};
+}  // namespace
+
+Records csv_records(const fs::path& file) {
   const std::string whole = detail::read_utf8(file);
+  return separated_records(file, whole, separator_of(whole));
+}
+
+Records blank_records(const fs::path& file) {
+  const std::string whole = detail::read_utf8(file);
+  if (ending_of(file) == ".tsv" && begins_with_tabs(whole)) {
+    return separated_records(file, whole, '\t');
+  }
+  Records records{.file = file, .all = {}, .lines = {}, .separator = ' '};
   std::string_view rest = whole;
   for (std::uint64_t line = 1; !rest.empty(); ++line) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());

@@ -29,7 +29,8 @@ struct Records {
 // Text from a file, for messages.
 std::string shown(std::string_view text);
 
-// Lines without fields are left out. Throws the Errors of read_csv and read_columns about the file and its text.
+// Lines without fields are left out; blank_records separates some files at tabs, as read_columns describes. Throws the
+// Errors of read_csv and read_columns about the file and its text.
 Records csv_records(const std::filesystem::path& file);
 Records blank_records(const std::filesystem::path& file);
 

@@ -91,14 +91,25 @@ void check_first_line(const Records& records) {
   }
 }
 
+bool is_blank(const std::string& text) {
+  return text.find_first_not_of(" \t") == std::string::npos;
+}
+
+// The name of a column whose name in the header is blank. A number could be the name of another column.
+std::string generated_name(std::size_t column) {
+  return "unnamed " + std::to_string(column);
+}
+
 void take_header(Records& records, Table& table) {
   check_first_line(records);
   for (std::size_t r = 1; r < records.all.size(); ++r) {
     if (records.all[r].size() != records.all[0].size()) {
-      records.fail(records.lines[r],
-                   "it has " + detail::counted(records.all[r].size(), "field") + ", but the first line has " +
-                       std::to_string(records.all[0].size()) + "; correct one of them" +
-                       (records.separator == ' ' ? " (blanks and tabs separate fields)" : ""));
+      records.fail(records.lines[r], "it has " + detail::counted(records.all[r].size(), "field") +
+                                         ", but the first line has " + std::to_string(records.all[0].size()) +
+                                         "; correct one of them" +
+                                         (records.separator == ' '    ? " (blanks and tabs separate fields)"
+                                          : records.separator == '\t' ? " (tabs separate fields)"
+                                                                      : ""));
     }
   }
   if (has_header(records)) {
@@ -109,8 +120,11 @@ void take_header(Records& records, Table& table) {
     records.lines.erase(records.lines.begin());
     std::map<std::string, std::size_t> numbers;
     for (std::size_t c = 0; c < table.names.size(); ++c) {
+      if (is_blank(table.names[c])) {
+        table.names[c] = generated_name(c);
+      }
       const auto [other, is_new] = numbers.emplace(table.names[c], c);
-      if (!is_new && !table.names[c].empty()) {
+      if (!is_new) {
         refuse(table.file, ": columns " + std::to_string(other->second) + " and " + std::to_string(c) +
                                " are both named " + shown(table.names[c]) + "; rename one of them");
       }
@@ -137,11 +151,13 @@ void name_labels(const Records& records, Table& table) {
   }
 }
 
-// The number of the column with a name, or else with a number.
+// The number of the column with a name, or else with a number. A blank name, as older versions noted it, is that of the
+// first column without one.
 std::optional<std::size_t> find_column(const Table& table, const std::string& name) {
-  const auto at = std::find(table.names.begin(), table.names.end(), name);
-  if (at != table.names.end()) {
-    return static_cast<std::size_t>(at - table.names.begin());
+  for (std::size_t c = 0; c < table.names.size(); ++c) {
+    if (table.names[c] == name || (is_blank(name) && table.names[c] == generated_name(c))) {
+      return c;
+    }
   }
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
@@ -191,7 +207,7 @@ void check_labels(const Records& records, const Table& table, bool may_mix) {
   std::optional<std::size_t> number;
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const std::string& field = records.all[r][c];
-    if (field.find_first_not_of(" \t") == std::string::npos) {
+    if (is_blank(field)) {
       refuse_field(records, r, table, c, "the label is empty; correct it, or remove the line");
     }
     if (!may_mix && has_decimal_comma(field)) {
@@ -273,7 +289,7 @@ Table read_csv(const fs::path& file, const std::string& label, LabelColumn colum
 Table read_columns(const fs::path& file, const std::string& label, LabelColumn column,
                    const TableOptions& options) {
   Records records = detail::blank_records(file);
-  if (!seems_separated_by_commas(records)) {
+  if (records.separator == '\t' || !seems_separated_by_commas(records)) {
     return table_of(std::move(records), label, column, options);
   }
   const std::string fix = "; if commas separate the columns, rename the file to end in .csv";
