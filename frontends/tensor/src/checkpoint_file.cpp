@@ -250,7 +250,7 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
   json files = json::object();
   for (const auto& [name, arrays] :
        {std::pair(kWeights, &state.parameters), std::pair(kOptimizer, &state.optimizer)}) {
-    save_safetensors(folder / name, *arrays);
+    write_safetensors(folder / name, *arrays, {}, false);
     const std::vector<std::byte> written = read_file(folder / name);
     files[name] = {{"bytes", written.size()}, {"crc32", checksum(written)}};
   }
@@ -282,7 +282,7 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
   }
   NewFile file(folder / kDescription);
   file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  file.commit(false);
 }
 
 namespace {

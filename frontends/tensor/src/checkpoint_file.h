@@ -13,7 +13,7 @@ namespace yoke::detail {
 
 inline constexpr const char* kLatest = "latest";
 
-// Writes the files into an empty folder, checkpoint.json last, and flushes each.
+// Writes the files into an empty folder, checkpoint.json last, and flushes each, but not the folder.
 void write_checkpoint(const std::filesystem::path& folder, const TrainerState& state,
                       const std::map<std::string, std::string>& notes);
 

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/data/checkpoint_folder_test.cpp: what cannot be a folder of checkpoints is refused at the start.
+// tests/unit/data/checkpoint_folder_test.cpp: what cannot be a folder of checkpoints is refused at the start, and a
+// checkpoint is flushed once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <yoke/checkpoint.h>
+
+#include <string>
+#include <vector>
 
 #include "error_of.h"
 #include "test_files.h"
+
+namespace {
+
+std::vector<std::string> flushed;  // names of files and folders
+
+}  // namespace
+
+// Replaces that of the C library.
+extern "C" int fsync(int number) {
+  flushed.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(number)).filename());
+  return static_cast<int>(::syscall(SYS_fsync, number));
+}
 
 namespace yoke {
 namespace {
@@ -15,6 +33,8 @@ namespace fs = std::filesystem;
 using test::error_of;
 using test::is_error;
 using test::TemporaryFolder;
+using ::testing::ElementsAre;
+using ::testing::StartsWith;
 
 TEST(CheckpointFolders, FilesAndLinksWithoutATargetAreNotFolders) {
   constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
@@ -45,6 +65,18 @@ TEST(CheckpointFolders, LatestThatIsNotALinkIsRefusedAtTheStart) {
                 is_error(ErrorCode::kInvalidArgument, "latest is not a symbolic link"));
   }
   EXPECT_EQ(test::read_whole(folder / "b/latest"), "mine");
+}
+
+// On a slow disk, flushing takes most of the time of a small checkpoint.
+TEST(CheckpointFolders, EveryFileIsFlushedOnceAndThenTheFolders) {
+  const TemporaryFolder folder;
+  CheckpointFolder kept(folder / "run");
+  TrainerState state;
+  state.step = 3;
+  flushed.clear();
+  kept.save(state);
+  EXPECT_THAT(flushed, ElementsAre(StartsWith(".weights.safetensors"), StartsWith(".optimizer.safetensors"),
+                                   StartsWith(".checkpoint.json"), ".new", "run", "run"));
 }
 
 }  // namespace

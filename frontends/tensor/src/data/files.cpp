@@ -185,13 +185,16 @@ void NewFile::flush() {
   }
 }
 
-void NewFile::commit() {
+void NewFile::commit(bool flushes_folder) {
   flush();
   if (::rename(part_.c_str(), target_.c_str()) != 0) {
     fail(errno);
   }
   ::close(descriptor_);
   descriptor_ = -1;
+  if (!flushes_folder) {
+    return;
+  }
   // Flushes the folder too, so that the new name survives a crash. Not essential: errors are ignored.
   const Descriptor folder(::open(target_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.number() >= 0) {

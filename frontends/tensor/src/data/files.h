@@ -33,8 +33,9 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  void flush();   // writes to the disk; fails if the disk is full
-  void commit();  // flushes first
+  void flush();  // writes to the disk; fails if the disk is full
+  // Flushes first, and then the folder unless the caller does so after its last file.
+  void commit(bool flushes_folder = true);
 
  private:
   [[noreturn]] void fail(int number) const;

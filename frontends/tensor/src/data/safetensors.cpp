@@ -293,6 +293,11 @@ std::string header_of(const std::filesystem::path& path, std::span<const NamedAr
 
 void save_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
                       const std::map<std::string, std::string>& metadata) {
+  detail::write_safetensors(path, arrays, metadata, true);
+}
+
+void detail::write_safetensors(const std::filesystem::path& path, std::span<const NamedArray> arrays,
+                               const std::map<std::string, std::string>& metadata, bool flushes_folder) {
   detail::check_arrays(path, arrays);
   std::vector<const NamedArray*> order;
   for (const NamedArray& array : arrays) {
@@ -318,7 +323,7 @@ void save_safetensors(const std::filesystem::path& path, std::span<const NamedAr
   for (const NamedArray* array : order) {
     file.write(array->bytes);
   }
-  file.commit();
+  file.commit(flushes_folder);
 }
 
 Safetensors load_safetensors(const std::filesystem::path& path) {
