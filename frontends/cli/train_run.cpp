@@ -133,7 +133,7 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
 void TrainRun::resume(Trainer& trainer, Evaluation& evaluation, Progress& progress) {
   if (const std::int64_t done = checkpoints_->start(trainer, plateau_ ? &*plateau_ : nullptr); done > 0) {
     report_->resumed_step = done;
-    out_ << "resuming after step " << grouped(static_cast<std::uint64_t>(done)) << std::endl;
+    out_ << "resuming after step " << done << std::endl;
   }
   if (const std::string text = checkpoints_->unused_text(trainer); !text.empty()) {
     progress.warn(text);

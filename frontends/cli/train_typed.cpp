@@ -115,7 +115,8 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
       "rows are idle; with --reduction sum, each micro-batch adds its gradient as a shard does");
   line.integer(
       "reproducible", &typed.reproducible, {1, kMaxShards},
-      "micro-batches per step, a power of two: the same bits for every number of shards that divides it");
+      "micro-batches per step, a power of two: training has the same bits for every number of shards that "
+      "divides it; test results may differ by rounding");
   line.text("row-weights", &typed.row_weights,
             "how to divide the rows of a batch: in proportion to one number per shard, such as 3,3,1; or "
             "measured: faster devices get more rows",
