@@ -56,6 +56,7 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
     return dependency.inherits || other.is_complete(dependency.ticket);
   };
   if (other.has_failed(dependency.ticket)) {  // not earlier: work fails before it counts as issued
+    try_refresh_native();
     return handle_failure();
   }
   if (!other.is_native_ || &other.backend() != &backend() || !is_issued) {
@@ -64,7 +65,11 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
   std::scoped_lock lock(issue_mutex_, other.issue_mutex_);
   const NativeEvent* event = other.event_for(dependency.ticket);
   if (event == nullptr) {
-    return other.has_failed(dependency.ticket) ? handle_failure() : other.is_complete(dependency.ticket);
+    if (!other.has_failed(dependency.ticket)) {
+      return other.is_complete(dependency.ticket);
+    }
+    query_native(native_);
+    return handle_failure();
   }
   Status status;
   const std::int32_t code =

@@ -177,6 +177,7 @@ void StreamState::end_wait(const Command& command) noexcept {
   }
   if (command.other != nullptr && command.inherits && !has_failed(command.ticket) &&
       command.other->has_failed(command.other_ticket)) {
+    try_refresh_native();
     inherit(command.ticket, *command.other);
   }
 }
@@ -388,6 +389,7 @@ void StreamState::wait_for_native(const Command& command) noexcept {
   }
 }
 
+// Precondition: a native stream has been queried. If it has failed by itself, perhaps before `other`, that is its error.
 void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
   std::string sentence;
   try {

@@ -170,20 +170,10 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
   const auto add = [&](std::size_t k, std::string reason) {
     found.push_back({shard_numbers[k], shard_devices[k]->name(), step_number, std::move(reason)});
   };
-  for (std::size_t k = 0; k < shard_devices.size(); ++k) {
-    if (shard_devices[k]->is_lost()) {
-      add(k, k < shards.size() ? reason_of(*shards[k].stream) : "its device was lost");
-    }
-  }
-  if (!found.empty()) {
-    return found;
-  }
-  const Stream* first = nullptr;
-  std::size_t shard = 0;
+  std::vector<const Stream*> first(shard_devices.size());  // per shard: its stream that failed first
   const auto compare = [&](std::size_t k, const Stream& stream) {
-    if (stream.failed_at() && (first == nullptr || *stream.failed_at() < *first->failed_at())) {
-      first = &stream;
-      shard = k;
+    if (stream.failed_at() && (first[k] == nullptr || *stream.failed_at() < *first[k]->failed_at())) {
+      first[k] = &stream;
     }
   };
   for (std::size_t k = 0; k < shards.size(); ++k) {
@@ -195,8 +185,19 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
       compare(k, *feeds[k].stream());
     }
   }
-  if (first != nullptr) {
-    add(shard, reason_of(*first));
+  for (std::size_t k = 0; k < shard_devices.size(); ++k) {
+    if (shard_devices[k]->is_lost()) {
+      add(k, first[k] != nullptr ? reason_of(*first[k]) : "its device was lost");
+    }
+  }
+  if (!found.empty()) {
+    return found;
+  }
+  const auto earliest = std::min_element(first.begin(), first.end(), [](const Stream* a, const Stream* b) {
+    return a != nullptr && (b == nullptr || *a->failed_at() < *b->failed_at());
+  });
+  if (earliest != first.end() && *earliest != nullptr) {
+    add(static_cast<std::size_t>(earliest - first.begin()), reason_of(**earliest));
   }
   return found;
 }

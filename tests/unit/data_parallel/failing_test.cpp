@@ -138,6 +138,33 @@ TEST_P(FailingDevice, ErrorNamesTheWorkThatLostTheDevice) {
   EXPECT_EQ(all_lost.size(), 2U) << "each device is lost in some call";
 }
 
+TEST_P(FailingDevice, ReasonOfALostShardNamesItsOwnWork) {
+  options.on_device_lost = OnDeviceLost::kRedistribute;
+  control->fail_code = YOKE_STATUS_DEVICE_LOST;
+  control->delay_us = 300;
+  control->delay_seed = 1;
+  std::set<std::string> all_lost;
+  std::int64_t call_count = 1;
+  for (std::int64_t good = 0; good < call_count; ++good) {
+    SCOPED_TRACE("call " + std::to_string(good));
+    train(2, [&](Trainer& trainer) {
+      trainer.step();
+      const std::uint64_t before = control->call_count;
+      trainer.step();
+      call_count = static_cast<std::int64_t>(control->call_count - before);
+      control->fail_after = good;
+      trainer.step();
+      ASSERT_EQ(trainer.lost_shards().size(), 1U);
+      const LostShard& lost = trainer.lost_shards()[0];
+      EXPECT_THAT(lost.reason,
+                  ::testing::AllOf(HasSubstr("on " + lost.device), HasSubstr("injected this failure"),
+                                   ::testing::Not(HasSubstr("it waited"))));
+      all_lost.insert(lost.device);
+    });
+  }
+  EXPECT_EQ(all_lost.size(), 2U) << "each device is lost in some call";
+}
+
 TEST_P(FailingDevice, AtMostStepsAheadStepsAreQueued) {
   timeout = 300ms;
   options.steps_ahead = 3;
