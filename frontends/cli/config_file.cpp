@@ -167,6 +167,8 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
   }
 }
 
+constexpr const char* kFirstLine = "# The options of a run of yoke train";
+
 // The command that continues the run; empty if a path has control characters or invalid UTF-8, which a comment cannot
 // contain.
 std::string comment(const std::filesystem::path& file, const std::string& folder) {
@@ -273,8 +275,14 @@ std::string config_text(const std::filesystem::path& file, Arguments arguments,
     }
   }
   std::ostringstream text;
-  text << comment(file, folder) << "\n" << table << "\n";
+  text << kFirstLine << "\n" << comment(file, folder) << "\n" << table << "\n";
   return text.str();
+}
+
+bool is_config_of_run(const std::filesystem::path& file) {
+  std::ifstream text(file);
+  std::string line;
+  return std::getline(text, line) && line == kFirstLine;
 }
 
 }  // namespace yoke::cli

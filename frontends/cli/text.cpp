@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/tokenizer.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -127,6 +128,14 @@ std::vector<std::string> split(std::string_view text, char at) {
     }
     text.remove_prefix(end + 1);
   }
+}
+
+std::vector<std::string> csv_fields(const std::string& text, const char* option) {
+  if (std::count(text.begin(), text.end(), '"') % 2 != 0) {
+    throw UsageError(std::string(option) + " '" + text + "' has a double quote without a second one");
+  }
+  const boost::tokenizer fields(text, boost::escaped_list_separator<char>("", ",", "\""));
+  return {fields.begin(), fields.end()};
 }
 
 bool can_redraw() {

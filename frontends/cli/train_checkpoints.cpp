@@ -173,7 +173,16 @@ void TrainCheckpoints::open_folders() {
   if (is_new) {
     new_folder_.emplace(options_.checkpoints);
   }
-  check_can_save(options_.checkpoints / kConfigFile);  // in this folder
+  const fs::path config = options_.checkpoints / kConfigFile;
+  check_can_save(config);
+  if (fs::exists(config, ignored) && !is_config_of_run(config)) {
+    if (!folder_->latest()) {
+      throw Error(
+          ErrorCode::kFailedPrecondition,
+          config.string() + " was not written by yoke train, which would replace it; choose another folder");
+    }
+    config_.clear();
+  }
   if (options_.early_stopping != 0) {
     best_folder_.emplace(options_.checkpoints / kBestFolder, 1);
   }

@@ -3,6 +3,7 @@
 #include <yoke/datasets.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/ending.h>
+#include <yoke/runtime/shell_word.h>
 
 #include <algorithm>
 #include <cctype>
@@ -107,9 +108,26 @@ bool looks_like_text(const std::filesystem::path& file) {
   return 2 * texts > words;
 }
 
+// A name with a comma needs quotes.
+void check_commas(const std::vector<std::string>& drop, const std::vector<std::string>& columns) {
+  for (const std::string& column : columns) {
+    const std::string start = column.substr(0, column.find(','));
+    if (start.size() < column.size() && std::find(drop.begin(), drop.end(), start) != drop.end() &&
+        std::find(columns.begin(), columns.end(), start) == columns.end()) {
+      throw UsageError("--drop: the name of the column '" + column +
+                       "' has a comma, so it needs double quotes: --drop " +
+                       detail::shell_word('"' + column + '"'));
+    }
+  }
+}
+
 datasets::Table read_training_table(const TrainOptions& options, bool labels_are_classes) {
-  return read_table(options.data, options.label, datasets::LabelColumn::kRequired,
-                    {.only = {}, .without = options.drop, .labels_are_classes = labels_are_classes});
+  return read_table(
+      options.data, options.label, datasets::LabelColumn::kRequired,
+      {.only = {},
+       .without = options.drop,
+       .labels_are_classes = labels_are_classes,
+       .check = [&](const datasets::Table& table) { check_commas(options.drop, table.names); }});
 }
 
 // Whether only the labels keep a table from being read.

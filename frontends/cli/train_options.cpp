@@ -251,7 +251,7 @@ void choose_files(TrainOptions& options, const TypedOptions& typed) {
   options.test_share_is_given = typed.test_share > 0;
   options.test_share = options.test_share_is_given ? typed.test_share : options.test_share;
   if (!typed.drop.empty()) {
-    options.drop = split(typed.drop, ',');
+    options.drop = csv_fields(typed.drop, "--drop");
   }
 }
 

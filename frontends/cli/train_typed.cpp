@@ -23,7 +23,10 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
                "number of classes, default one more than the largest training label");
   line.text("label", &options.label, "column of the label in a table, by name or number; default the last",
             "COLUMN");
-  line.text("drop", &typed.drop, "columns of a table that are not features, separated by commas", "COLUMNS");
+  line.text("drop", &typed.drop,
+            "columns of a table that are not features, separated by commas; a name that has a comma is in "
+            "double quotes",
+            "COLUMNS");
   line.text("task", &options.task,
             "regression (default if a table's labels are numbers) or classification (default for words)",
             "NAME");

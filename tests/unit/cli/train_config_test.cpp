@@ -94,6 +94,30 @@ TEST(YokeTrainConfig, RunThatHasEndedKeepsItsFilesWhenItIsResumed) {
   }
 }
 
+TEST(YokeTrainConfig, FilesOfTheUserAreNotReplaced) {
+  const TemporaryFolder folder;
+  const std::string mine = "# mine\nepochs = 2\n";
+  std::filesystem::create_directory(folder / "c");
+  test::write_file(folder / "c/config.toml", mine);
+  const std::vector<std::string> words = {"train", "--config", folder / "c/config.toml", "--save",
+                                          folder / "c"};
+  for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--resume"}}) {
+    const auto refused = run(joined(words, more));
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_EQ(refused.err,
+              "yoke: " + std::string(folder / "c/config.toml") +
+                  " was not written by yoke train, which would replace it; choose another folder\n");
+  }
+  EXPECT_EQ(test::read_whole(folder / "c/config.toml"), mine);
+  // One that replaces the file of a run stays.
+  ASSERT_EQ(run({"train", "--epochs", "1", "--save", folder / "d"}).code, 0);
+  test::write_file(folder / "d/config.toml", mine);
+  const auto resumed =
+      run({"train", "--config", folder / "d/config.toml", "--save", folder / "d", "--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(test::read_whole(folder / "d/config.toml"), mine);
+}
+
 TEST(YokeTrainConfig, RunThatDoesNotStartLeavesNoFolder) {
   const TemporaryFolder folder;
   test::write_file(folder / "t.txt", "hello\nworld\n");

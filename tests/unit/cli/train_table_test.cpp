@@ -39,6 +39,24 @@ TEST(YokeTrainTable, DropOfAllFeaturesIsNamed) {
   EXPECT_EQ(run({"train", "--data", data, "--drop", "a,0", "--epochs", "1"}).code, 0);
 }
 
+TEST(YokeTrainTable, DropTakesANameWithACommaInQuotes) {
+  const TemporaryFolder folder;
+  const std::string data = folder / "t.csv";
+  test::write_file(data, "\"length, cm\",b,c,y\n1,2,x,3\n2,3,x,5\n3,4,x,6\n");
+  const auto dropped =
+      run({"train", "--data", data, "--drop", "\"length, cm\",c", "--epochs", "1", "--save", folder / "c"});
+  EXPECT_EQ(dropped.code, 0) << dropped.err;
+  EXPECT_THAT(test::read_whole(folder / "c/config.toml"), HasSubstr("drop = '\"length, cm\",c'"));
+  const auto bare = run({"train", "--data", data, "--drop", "length, cm"});
+  EXPECT_EQ(bare.code, 2);
+  EXPECT_EQ(
+      bare.err,
+      "yoke: --drop: the name of the column 'length, cm' has a comma, so it needs double quotes: --drop "
+      "'\"length, cm\"'\n");
+  EXPECT_EQ(run({"train", "--data", data, "--drop", "\"length"}).err,
+            "yoke: --drop '\"length' has a double quote without a second one\n");
+}
+
 TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
   const TemporaryFolder folder;
   test::write_file(folder / "t.csv", regression_table(",", true));

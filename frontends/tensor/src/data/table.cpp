@@ -201,14 +201,16 @@ std::vector<bool> columns_to_read(const Table& table, const TableOptions& option
 }
 
 // One mistyped label, or a decimal comma, must not turn numbers into classes.
-void check_labels(const Records& records, const Table& table, bool may_mix) {
+void check_labels(const Records& records, const Table& table, LabelColumn column, bool may_mix) {
   const std::size_t c = table.label;
   std::optional<std::size_t> text;
   std::optional<std::size_t> number;
   for (std::size_t r = 0; r < records.all.size(); ++r) {
     const std::string& field = records.all[r][c];
     if (is_blank(field)) {
-      refuse_field(records, r, table, c, "the label is empty; correct it, or remove the line");
+      refuse_field(records, r, table, c,
+                   std::string("the label is empty; correct it, or remove the line") +
+                       (column == LabelColumn::kOptional ? ", or the whole column" : ""));
     }
     if (!may_mix && has_decimal_comma(field)) {
       refuse_field(records, r, table, c, shown(field) + " has a decimal comma; " + kWriteNumbers);
@@ -260,7 +262,7 @@ Table table_of(Records records, const std::string& label, LabelColumn column, co
     }
   }
   if (has_texts) {
-    check_labels(records, table, options.labels_are_classes);
+    check_labels(records, table, column, options.labels_are_classes);
     name_labels(records, table);
   }
   return table;
