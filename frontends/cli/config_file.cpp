@@ -69,7 +69,7 @@ toml::table parse(const std::string& file) {
     const toml::source_position at = error.source().begin;
     throw UsageError("--config: " + file + ", line " + std::to_string(at.line) + ", column " +
                      std::to_string(at.column) + ": " + std::string(error.description()) +
-                     "; correct the file");
+                     "; correct the file (a text is in quotes, as in model = \"mlp:50\")");
   }
 }
 

@@ -266,9 +266,9 @@ std::optional<TrainOptions> parse_train_options(Arguments arguments) {
       "--data, it\n"
       "trains on generated half-moons. Ctrl-C ends training after the current step, saves if --save was "
       "given, and then\n"
-      "evaluates (exit code 0). SIGTERM, SIGHUP and a closed output pipe (exit code 1) have the effect of "
-      "Ctrl-C. A second\n"
-      "signal, or one while the data is read, ends the process at once.");
+      "evaluates (exit code 0). So do SIGTERM, SIGHUP and, with exit code 1, a closed output pipe. A second "
+      "signal, or one\n"
+      "while the data is read, ends the process at once.");
   describe_options(line, options, typed);
   if (!line.parse(arguments)) {
     return std::nullopt;

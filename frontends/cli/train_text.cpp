@@ -51,6 +51,10 @@ std::vector<std::uint8_t> with_drawn_lines(std::vector<std::uint8_t> symbols, st
   return result;
 }
 
+bool is_ascii(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
 // The number of characters for training, at the start. With --lines, puts the lines into an order by --seed first.
 std::uint64_t divide(const TrainOptions& options, const std::string& alphabet,
                      std::vector<std::uint8_t>& symbols) {
@@ -118,8 +122,9 @@ TrainData text_file(TrainOptions& options) {
   TrainData data;
   data.name = options.data.string();
   data.sentence = data.name + ": " + counted(symbols->size(), "character") + ", " +
-                  std::to_string(text.alphabet.size()) + " distinct; the last " + grouped(test_count) +
-                  (test_count == 1 ? " is" : " are") + " for testing" +
+                  std::to_string(text.alphabet.size()) + " distinct" +
+                  (is_ascii(text.alphabet) ? "" : " (each byte of a character that is not ASCII counts)") +
+                  "; the last " + grouped(test_count) + (test_count == 1 ? " is" : " are") + " for testing" +
                   (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);
   data.text = text.symbols;

@@ -343,6 +343,11 @@ TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
     EXPECT_DOUBLE_EQ(std::stod(json_value(outcome.out, "perplexity")),
                      std::exp(std::stod(json_value(outcome.out, "test_loss"))));
   }
+  test::write_file(folder / "not_ascii.txt", text + "na\xc3\xafve ");
+  EXPECT_THAT(
+      run({"train", "--data", folder / "not_ascii.txt", "--model", "char-bigram:context=2", "--steps", "1"})
+          .out,
+      HasSubstr("607 characters, 11 distinct (each byte of a character that is not ASCII counts)"));
   const auto outcome = run({"train", "--data", folder / "words.txt", "--model", "gpt:context=600"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err,
