@@ -4,6 +4,10 @@
 
 #include <dlfcn.h>
 #include <elf.h>
+#include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -281,7 +285,57 @@ std::string compiler_version(const Target& target) {
          std::to_string(minor);
 }
 
-std::map<std::string, Resources> resources_of(const std::string& source, const Target& target) {
+namespace {
+
+// The file of the target's compiler, with its size and time, which change with each release.
+std::string compiler_file(const Target& target) {
+  std::filesystem::path file;
+  if (is_new_amd(target)) {
+    const std::string path = output_of("command -v " + kClang);
+    file = path.substr(0, path.find('\n'));
+  } else {
+    Dl_info info = {};
+    if (dladdr(reinterpret_cast<void*>(functions_of(target.dialect).compile), &info) == 0) {
+      throw std::runtime_error("the file of the compiler is unknown");
+    }
+    file = info.dli_fname;
+  }
+  const auto changed = std::filesystem::last_write_time(file).time_since_epoch().count();
+  return std::filesystem::canonical(file).string() + ' ' + std::to_string(std::filesystem::file_size(file)) +
+         ' ' + std::to_string(changed);
+}
+
+constexpr const char* kLast = "end";  // no kernel has this name
+
+// Nothing if the file is missing or cut off.
+std::map<std::string, Resources> read_kept(const std::filesystem::path& file) {
+  std::map<std::string, Resources> kept;
+  std::ifstream text(file);
+  Resources each;
+  for (std::string name; text >> name;) {
+    if (name == kLast) {
+      return kept;
+    }
+    text >> each.registers >> each.shared >> each.arguments >> each.spilled;
+    kept[name] = each;
+  }
+  return {};
+}
+
+void keep(const std::map<std::string, Resources>& resources, const std::filesystem::path& file) {
+  const std::filesystem::path part = file.string() + "." + std::to_string(getpid());
+  {
+    std::ofstream text(part);
+    for (const auto& [name, each] : resources) {
+      text << name << ' ' << each.registers << ' ' << each.shared << ' ' << each.arguments << ' '
+           << each.spilled << '\n';
+    }
+    text << kLast << '\n';
+  }
+  std::filesystem::rename(part, file);
+}
+
+std::map<std::string, Resources> compile_for(const Target& target, const std::string& source) {
   if (is_new_amd(target)) {
     return from_notes(clang_code(source, target.architecture));
   }
@@ -298,6 +352,26 @@ std::map<std::string, Resources> resources_of(const std::string& source, const T
       compile(functions, source,
               {"--offload-arch=" + target.architecture, "-ffp-contract=off", "-std=c++17", "-O3"})
           .code);
+}
+
+}  // namespace
+
+std::map<std::string, Resources> resources_of(const std::string& source, const Target& target) {
+  const std::filesystem::path folder = YOKE_TEST_CACHE_FOLDER "/resources";
+  const std::string here = yoke::test::source_folder() + "/tests/codegen_resources/";
+  const std::string key = compiler_file(target) + '\n' + target.architecture + ' ' +
+                          std::to_string(target.capability) + '\n' + contents_of(here + "compiler.cpp") +
+                          contents_of(here + "clang_hip.h") + source;
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  const std::filesystem::path file =
+      folder / (std::to_string(hash.high64) + "-" + std::to_string(hash.low64));
+  std::map<std::string, Resources> resources = read_kept(file);
+  if (resources.empty()) {
+    resources = compile_for(target, source);
+    std::filesystem::create_directories(folder);
+    keep(resources, file);
+  }
+  return resources;
 }
 
 }  // namespace yoke::codegen::test

@@ -24,7 +24,8 @@ bool is_new_amd(const Target& target);
 // The version of the target's compiler, such as "NVRTC 13.0"; empty where it is not installed.
 std::string compiler_version(const Target& target);
 
-// Compiles for the target and returns the resources of each kernel by name. Throws std::runtime_error with
+// Compiles for the target and returns the resources of each kernel by name, or those of an earlier call of any process
+// with the same source, compiler and target. Throws std::runtime_error with
 // the compiler's messages.
 std::map<std::string, Resources> resources_of(const std::string& source, const Target& target);
 
