@@ -67,9 +67,11 @@ toml::table parse(const std::string& file) {
     return toml::parse(read(file), file);
   } catch (const toml::parse_error& error) {
     const toml::source_position at = error.source().begin;
+    const std::string description(error.description());
+    const bool is_bare = description.find("could not determine value type") != std::string::npos;
     throw UsageError("--config: " + file + ", line " + std::to_string(at.line) + ", column " +
-                     std::to_string(at.column) + ": " + std::string(error.description()) +
-                     "; correct the file (a text is in quotes, as in model = \"mlp:50\")");
+                     std::to_string(at.column) + ": " + description + "; correct the file" +
+                     (is_bare ? " (text values need quotes, as in model = \"mlp:50\")" : ""));
   }
 }
 
@@ -168,16 +170,17 @@ void insert(toml::table& table, const std::string& key, const std::string& text)
 }
 
 constexpr const char* kFirstLine = "# The options of a run of yoke train";
+constexpr const char* kFirstLineBefore =
+    "# To continue this run in the folder in which it started:";  // of earlier versions
 
 // The command that continues the run; empty if a path has control characters or invalid UTF-8, which a comment cannot
 // contain.
 std::string comment(const std::filesystem::path& file, const std::string& folder) {
   std::error_code ignored;
   const std::string start = std::filesystem::current_path(ignored).string();
-  std::string text = "# To continue this run in the folder in which it started:\n# cd " +
-                     detail::shell_word(start) + " && yoke train --config " +
-                     detail::shell_word(file.string()) + " --save " + detail::shell_word(folder) +
-                     " --resume\n";
+  std::string text = std::string(kFirstLineBefore) + "\n# cd " + detail::shell_word(start) +
+                     " && yoke train --config " + detail::shell_word(file.string()) + " --save " +
+                     detail::shell_word(folder) + " --resume\n";
   const std::string paths = start + folder;
   if (start.empty() ||
       std::any_of(paths.begin(), paths.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {
@@ -282,7 +285,7 @@ std::string config_text(const std::filesystem::path& file, Arguments arguments,
 bool is_config_of_run(const std::filesystem::path& file) {
   std::ifstream text(file);
   std::string line;
-  return std::getline(text, line) && line == kFirstLine;
+  return std::getline(text, line) && (line == kFirstLine || line == kFirstLineBefore);
 }
 
 }  // namespace yoke::cli

@@ -35,7 +35,7 @@ inline constexpr const char* kConfigFile = "config.toml";
 std::string config_text(const std::filesystem::path& file, Arguments arguments,
                         const std::vector<std::string>& except, const std::string& folder);
 
-// Whether config_text has made the text of this file, as its first line says.
+// Whether the first line marks the file as written by config_text.
 bool is_config_of_run(const std::filesystem::path& file);
 
 }  // namespace yoke::cli

@@ -142,10 +142,21 @@ class Writer {
   std::vector<std::uint8_t> symbols_;
 };
 
-// "'x'", or "byte 255".
-std::string shown(char character) {
-  const auto byte = static_cast<unsigned char>(character);
-  return byte > 0x20 && byte < 0x7f ? "'" + std::string(1, character) + "'" : "byte " + std::to_string(byte);
+// The character at a byte of a text: "'x'", or "byte 10".
+std::string shown_at(const std::string& text, std::size_t at) {
+  const auto byte = static_cast<unsigned char>(text[at]);
+  const auto continues = [&](std::size_t i) { return i < text.size() && (text[i] & 0xC0) == 0x80; };
+  std::size_t begin = at;
+  while (begin > 0 && continues(begin)) {
+    --begin;
+  }
+  std::size_t end = begin + 1;
+  while (continues(end)) {
+    ++end;
+  }
+  const bool is_shown =
+      byte < 0x80 ? byte > 0x20 && byte != 0x7f : (text[begin] & 0xC0) == 0xC0 && end > begin + 1;
+  return is_shown ? "'" + text.substr(begin, end - begin) + "'" : "byte " + std::to_string(byte);
 }
 
 std::vector<std::uint8_t> symbols_of(const std::string& prompt, const std::string& alphabet) {
@@ -153,7 +164,7 @@ std::vector<std::uint8_t> symbols_of(const std::string& prompt, const std::strin
   for (std::size_t i = 0; i < prompt.size(); ++i) {
     const std::size_t found = alphabet.find(prompt[i]);
     if (found == std::string::npos) {
-      throw Error(ErrorCode::kInvalidArgument, "--prompt has " + shown(prompt[i]) + " at position " +
+      throw Error(ErrorCode::kInvalidArgument, "--prompt has " + shown_at(prompt, i) + " at position " +
                                                    std::to_string(i + 1) +
                                                    ", which is not in the training text; use only characters "
                                                    "of that text");

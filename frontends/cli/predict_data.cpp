@@ -10,6 +10,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <system_error>
 
 #include "text.h"
@@ -43,7 +44,7 @@ std::vector<double> class_labels(const datasets::Table& table, const Preparation
   return labels;
 }
 
-// Only the places of columns without names tell what they are, so their number must be that of the training.
+// Columns without names are identified only by position, so a table must have as many as in training.
 void check_column_count(const datasets::Table& table, const Preparation& data) {
   const std::uint64_t count = table.names.size();
   const std::uint64_t wanted = data.column_count;
@@ -57,9 +58,9 @@ void check_column_count(const datasets::Table& table, const Preparation& data) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               table.file.string() + " has " + detail::counted(count, "column") +
-                  ", but the model was trained on a table without a header that had " +
-                  detail::counted(wanted, "column") +
-                  (label_is_last ? ", with the label in the last; give " + std::to_string(wanted) +
+                  ", but the model was trained on a table of " + detail::counted(wanted, "column") +
+                  " without a header" +
+                  (label_is_last ? ", with the label in the last one; give " + std::to_string(wanted) +
                                        " columns, or " + std::to_string(wanted - 1) + " without the label"
                                  : ", with the label in column " + data.label + "; give " +
                                        std::to_string(wanted) + " columns"));
@@ -75,6 +76,12 @@ PredictData read_table_data(const std::filesystem::path& file, const Preparation
   std::vector<std::size_t> columns;
   for (const std::string& name : data.columns) {
     columns.push_back(datasets::column_of(table, name));
+  }
+  if (std::set(columns.begin(), columns.end()).size() != columns.size()) {
+    throw Error(
+        ErrorCode::kInvalidArgument,
+        "the model was trained, by an earlier version of yoke, on a table with several columns without "
+        "names, which cannot be told apart; train again");
   }
   PredictData made;
   std::vector<float> values;

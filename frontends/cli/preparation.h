@@ -29,7 +29,7 @@ struct Preparation {
   double target_deviation = 1;
   // Images, in pixels.
   std::uint64_t row_count = 0;
-  // Also of a table without a header: all its columns. 0: it has a header, or an older version of yoke trained.
+  // Also the number of all columns of a table without a header. 0: the table has a header, or the note is older.
   std::uint64_t column_count = 0;
   bool is_lines = false;      // of a text: its lines are independent
   std::string alphabet = {};  // of a text: the character of each symbol

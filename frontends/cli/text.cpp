@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/tokenizer.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -131,11 +130,29 @@ std::vector<std::string> split(std::string_view text, char at) {
 }
 
 std::vector<std::string> csv_fields(const std::string& text, const char* option) {
-  if (std::count(text.begin(), text.end(), '"') % 2 != 0) {
-    throw UsageError(std::string(option) + " '" + text + "' has a double quote without a second one");
+  std::vector<std::string> fields;
+  for (std::size_t at = 0; at <= text.size(); ++at) {  // at the start of a field
+    std::string& field = fields.emplace_back();
+    std::size_t end = std::min(text.find(',', at), text.size());
+    if (!text.substr(at).starts_with('"')) {
+      field = text.substr(at, end - at);
+    } else {
+      end = at;
+      do {  // from a quote to the next one
+        const std::size_t next = text.find('"', end + 1);
+        if (next == std::string::npos) {
+          throw UsageError(std::string(option) + " '" + text + "' has an unmatched double quote");
+        }
+        field += (field.empty() && end == at ? "" : "\"") + text.substr(end + 1, next - end - 1);
+        end = next + 1;
+      } while (text.substr(end).starts_with('"'));
+      if (end < text.size() && text[end] != ',') {
+        throw UsageError(std::string(option) + " '" + text + "' has text after the double quotes of a name");
+      }
+    }
+    at = end;
   }
-  const boost::tokenizer fields(text, boost::escaped_list_separator<char>("", ",", "\""));
-  return {fields.begin(), fields.end()};
+  return fields;
 }
 
 bool can_redraw() {

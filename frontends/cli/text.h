@@ -24,7 +24,7 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
 std::string table_text(const std::vector<std::string>& heads,
                        const std::vector<std::vector<std::string>>& rows);
 std::vector<std::string> split(std::string_view text, char at);
-// At commas. A field with a comma is in double quotes.
+// At commas. A field may be in double quotes, and then contain commas and doubled quotes.
 std::vector<std::string> csv_fields(const std::string& text, const char* option);
 
 // Whether standard error is a terminal that can redraw a line. With TERM=dumb or without TERM it cannot.

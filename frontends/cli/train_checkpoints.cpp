@@ -104,7 +104,7 @@ std::string data_text(const Preparation& data) {
   }
 }
 
-// Leaves out what the note of the same data lacks if an older version of yoke has written it.
+// Removes from `now` what notes of older versions of yoke lack, so that the two can be compared.
 Preparation as_noted_before(Preparation now, const Preparation& before) {
   const auto is_blank = [](const std::string& name) {
     return name.find_first_not_of(" \t") == std::string::npos;
@@ -177,9 +177,9 @@ void TrainCheckpoints::open_folders() {
   check_can_save(config);
   if (fs::exists(config, ignored) && !is_config_of_run(config)) {
     if (!folder_->latest()) {
-      throw Error(
-          ErrorCode::kFailedPrecondition,
-          config.string() + " was not written by yoke train, which would replace it; choose another folder");
+      throw Error(ErrorCode::kFailedPrecondition, config.string() +
+                                                      " was not written by yoke train, and saving would "
+                                                      "replace it; rename it, or choose another folder");
     }
     config_.clear();
   }
@@ -196,8 +196,9 @@ void TrainCheckpoints::open_folders() {
 
 void TrainCheckpoints::refuse_other_data(const std::string& name) const {
   // The options that choose the rows are the same, so the contents of the files differ.
-  if (is_file_of_run(options_.checkpoints / kConfigFile, "--data", options_.data) &&
-      is_file_of_run(options_.checkpoints / kConfigFile, "--splits", options_.splits)) {
+  const std::filesystem::path config = options_.checkpoints / kConfigFile;
+  if (is_config_of_run(config) && is_file_of_run(config, "--data", options_.data) &&
+      is_file_of_run(config, "--splits", options_.splits)) {
     throw Error(ErrorCode::kInvalidArgument,
                 name + (options_.splits.empty() ? "" : ", or " + options_.splits.string() + ",") +
                     " has changed since " + folder_->latest()->string() +
@@ -209,14 +210,13 @@ void TrainCheckpoints::refuse_other_data(const std::string& name) const {
 
 void TrainCheckpoints::refuse(const std::string& difference) const {
   const std::filesystem::path config = options_.checkpoints / kConfigFile;
-  std::error_code ignored;
   const auto steps = found_->notes.find(kStepsNote);
   const bool is_finished =
       steps != found_->notes.end() && steps->second == std::to_string(found_->state.step);
   throw Error(ErrorCode::kInvalidArgument,
               folder_->latest()->string() + " belongs to a run " + difference + "; " +
                   (is_finished ? "that run is finished; "
-                   : std::filesystem::exists(config, ignored)
+                   : is_config_of_run(config)
                        ? "to continue that run, use --config " + detail::shell_word(config.string()) +
                              " --save " + detail::shell_word(options_.checkpoints.string()) + " --resume, or "
                        : "give the same options, or ") +

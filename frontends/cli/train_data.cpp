@@ -164,10 +164,11 @@ void check_classes(const datasets::Table& table) {
       return;
     }
   }
-  throw UsageError("--data " + table.file.string() + ": all rows have the same class in the column '" +
-                   table.names[table.label] + "', '" +
-                   (table.label_names.empty() ? shortest(label_at(0)) : table.label_names[0]) +
-                   "', so a model has nothing to learn; choose another column with --label");
+  throw Error(ErrorCode::kInvalidArgument,
+              table.file.string() + ": all rows have the same class in the column '" +
+                  table.names[table.label] + "', '" +
+                  (table.label_names.empty() ? shortest(label_at(0)) : table.label_names[0]) +
+                  "', so a model has nothing to learn; choose another column with --label");
 }
 
 TrainData table_file(TrainOptions& options) {
@@ -269,8 +270,8 @@ TrainData load_train_data(TrainOptions& options) {
   }
   std::error_code ignored;
   if (is_text(options) && std::filesystem::is_directory(options.data, ignored)) {
-    throw UsageError("--model " + options.model + " needs a text, but " + options.data.string() +
-                     " is a folder; give --data a text file");
+    throw UsageError("--model " + options.model + " needs a text file, but " + options.data.string() +
+                     " is a folder; give --data a file");
   }
   if (is_text(options) && (options.shuffle || options.class_count != 0)) {
     throw UsageError(

@@ -117,7 +117,8 @@ void TrainRun::train(Trainer& trainer, const MemoryCheck& memory) {
     run_epoch(trainer, evaluation, progress, trainer.step_count() / trainer.steps_per_epoch() + 1);
   }
   if (report_->epochs.empty()) {  // the run had ended before
-    evaluate(trainer, evaluation, progress, report_->epochs.emplace_back());
+    evaluate(trainer, evaluation, report_->epochs.emplace_back());
+    watch_.look(trainer, report_->epochs.back().test_loss, progress);
   }
   if (!report_->stopped) {
     save(trainer, progress);
@@ -155,7 +156,8 @@ void TrainRun::resume(Trainer& trainer, Evaluation& evaluation, Progress& progre
   if (report_->resumed_step && (options_.early_stopping != 0 || plateau_) &&
       (trainer.step_count() % trainer.steps_per_epoch() == 0 || is_at_end(trainer))) {
     EpochReport last;  // the run may have been killed between the checkpoint and its evaluation
-    evaluate(trainer, evaluation, progress, last);
+    evaluate(trainer, evaluation, last);
+    watch_.look(trainer, last.test_loss, progress);
     adapt_rate(trainer, progress, last.test_loss);
     stop_early(trainer, progress, last.test_loss);
   }
@@ -244,6 +246,7 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
   report_->finished_epochs += trainer.step_count() % trainer.steps_per_epoch() == 0 ? 1 : 0;
   report.examples_per_second = static_cast<double>(rows) / seconds;
   if (options_.stop_on_nan && watch_.bad_step()) {
+    report.step = trainer.step_count();  // without metrics, because those of nan parameters would be nan
     report_->epochs.push_back(report);
     stop_at_bad_step(trainer, progress);
     return;
@@ -254,8 +257,13 @@ void TrainRun::run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& pro
     save(trainer, progress);
     progress.line("evaluating; a second signal ends the run at once");
   }
-  evaluate(trainer, evaluation, progress, report);
+  evaluate(trainer, evaluation, report);
   report_->epochs.push_back(report);
+  if (options_.stop_on_nan && !watch_.after_test(trainer, report.test_loss)) {
+    stop_at_bad_step(trainer, progress);
+    return;
+  }
+  watch_.look(trainer, report.test_loss, progress);
   progress.line(epoch_text(epoch, options_.epochs, report, data_.is_regression));
   adapt_rate(trainer, progress, report.test_loss);
   if (is_whole || is_at_end(trainer)) {  // not where a signal stopped it: the run may go on later
@@ -304,7 +312,7 @@ void TrainRun::add_to_curve(Trainer& trainer, Progress& progress) {
   curve_time_ = now;
 }
 
-void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report) {
+void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, EpochReport& report) {
   const Timed timed(&report_->evaluation_seconds);
   const std::vector<double> metrics = evaluation.run();
   report.step = trainer.step_count();
@@ -316,14 +324,12 @@ void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, Progress& prog
     const auto count = static_cast<double>(data_.test_labels.element_count());
     report.test_accuracy = std::round(metrics.at(1) * count) / count;
   }
-  watch_.look(trainer, report.test_loss, progress);
 }
 
-// Computes no metrics, because those of nan parameters would be nan.
 void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
+  report_->stopped = true;
   const bool has_good = watch_.restore_good(trainer);
-  progress.error("the loss became infinite or nan at " + watch_.bad_step_text(trainer) +
-                 "; stopped; try a smaller --lr");
+  progress.error(watch_.bad_text(trainer) + "; stopped; try a smaller --lr");
   if (const auto step = checkpoints_->saved_step(); checkpoints_->is_on() && step) {
     progress.warn("the latest checkpoint in " + options_.checkpoints.string() + " is of step " +
                   std::to_string(*step) + "; its parameters may already diverge");

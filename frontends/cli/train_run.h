@@ -42,7 +42,7 @@ class TrainRun {
   bool after_step(Trainer& trainer, Progress& progress, std::int64_t step_in_epoch);
   void run_epoch(Trainer& trainer, Evaluation& evaluation, Progress& progress, std::int64_t epoch);
   void stop_at_bad_step(Trainer& trainer, Progress& progress);
-  void evaluate(Trainer& trainer, Evaluation& evaluation, Progress& progress, EpochReport& report);
+  void evaluate(Trainer& trainer, Evaluation& evaluation, EpochReport& report);
   void resume(Trainer& trainer, Evaluation& evaluation, Progress& progress);
   void stop_early(Trainer& trainer, Progress& progress, double loss);
   void adapt_rate(const Trainer& trainer, Progress& progress, double loss);

@@ -123,7 +123,7 @@ TrainData text_file(TrainOptions& options) {
   data.name = options.data.string();
   data.sentence = data.name + ": " + counted(symbols->size(), "character") + ", " +
                   std::to_string(text.alphabet.size()) + " distinct" +
-                  (is_ascii(text.alphabet) ? "" : " (each byte of a character that is not ASCII counts)") +
+                  (is_ascii(text.alphabet) ? "" : " (a character that is not ASCII counts once per byte)") +
                   "; the last " + grouped(test_count) + (test_count == 1 ? " is" : " are") + " for testing" +
                   (options.lines ? ", after the lines were shuffled by --seed" : "");
   data.feed = feed_of(symbols, train_count, context, static_cast<std::uint64_t>(options.batch), options.seed);

@@ -23,10 +23,11 @@ void describe_data(CommandLine& line, TrainOptions& options, TypedOptions& typed
                "number of classes, default one more than the largest training label");
   line.text("label", &options.label, "column of the label in a table, by name or number; default the last",
             "COLUMN");
-  line.text("drop", &typed.drop,
-            "columns of a table that are not features, separated by commas; a name that has a comma is in "
-            "double quotes",
-            "COLUMNS");
+  line.text(
+      "drop", &typed.drop,
+      "columns of a table that are not features, separated by commas; put a name that contains a comma in "
+      "double quotes",
+      "COLUMNS");
   line.text("task", &options.task,
             "regression (default if a table's labels are numbers) or classification (default for words)",
             "NAME");
@@ -118,7 +119,7 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
       "rows are idle; with --reduction sum, each micro-batch adds its gradient as a shard does");
   line.integer(
       "reproducible", &typed.reproducible, {1, kMaxShards},
-      "micro-batches per step, a power of two: training has the same bits for every number of shards that "
+      "micro-batches per step, a power of two: training gives the same bits for every number of shards that "
       "divides it; test results may differ by rounding");
   line.text("row-weights", &typed.row_weights,
             "how to divide the rows of a batch: in proportion to one number per shard, such as 3,3,1; or "
@@ -163,10 +164,10 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.text("trace", &typed.trace, "another name for --timeline", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
-  line.flag(
-      "stop-on-nan", &options.stop_on_nan,
-      "end with exit code 1 at the first step whose loss is infinite or nan; --save with a file then saves "
-      "the parameters from before it, and a folder keeps its checkpoints; every step waits for its loss");
+  line.flag("stop-on-nan", &options.stop_on_nan,
+            "end with exit code 1 at the first step whose loss, or after which the test loss, is infinite or "
+            "nan; --save with a file then saves the parameters from before it, and a folder keeps its "
+            "checkpoints; every step waits for its loss");
   line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
               "seconds after which unfinished work is an error, default 600");
   line.flag("json", &options.json,

@@ -17,10 +17,14 @@ LossWatch::Values LossWatch::values_of(Trainer& trainer) {
   return values;
 }
 
-std::string LossWatch::bad_step_text(Trainer& trainer) const {
-  const std::int64_t step = bad_step_.value_or(0);
-  return "step " + std::to_string(step) + " (epoch " +
-         std::to_string((step - 1) / trainer.steps_per_epoch() + 1) + ")";
+std::string LossWatch::bad_text(Trainer& trainer) const {
+  if (!bad_step_) {
+    return "the test loss is infinite or nan after step " + std::to_string(trainer.step_count());
+  }
+  return (is_test_ ? "the test loss is infinite or nan after step "
+                   : "the loss became infinite or nan at step ") +
+         std::to_string(*bad_step_) + " (epoch " +
+         std::to_string((*bad_step_ - 1) / trainer.steps_per_epoch() + 1) + ")";
 }
 
 void LossWatch::look(Trainer& trainer, double loss, Progress& progress) {
@@ -31,12 +35,9 @@ void LossWatch::look(Trainer& trainer, double loss, Progress& progress) {
   if (const auto step = trainer.first_bad_step()) {
     bad_step_ = *step + 1;
   }
-  progress.warn(
-      (bad_step_ ? "the loss became infinite or nan at " + bad_step_text(trainer)
-                 : "the test loss is infinite or nan after step " + std::to_string(trainer.step_count())) +
-      "; try a smaller --lr" + (options_.momentum > 0 ? " or --momentum" : "") +
-      (options_.reduction == Reduction::kSum ? ", or --reduction mean" : "") +
-      (bad_step_ ? "; --stop-on-nan ends a run there" : ""));
+  progress.warn(bad_text(trainer) + "; try a smaller --lr" + (options_.momentum > 0 ? " or --momentum" : "") +
+                (options_.reduction == Reduction::kSum ? ", or --reduction mean" : "") +
+                (bad_step_ ? "; --stop-on-nan ends a run there" : ""));
 }
 
 void LossWatch::look_sometimes(Trainer& trainer, Progress& progress) {
@@ -62,6 +63,15 @@ bool LossWatch::after_step(Trainer& trainer) {
   }
   good_ = std::exchange(latest_, values_of(trainer));
   return true;
+}
+
+bool LossWatch::after_test(Trainer& trainer, double loss) {
+  if (std::isfinite(loss)) {
+    return true;
+  }
+  said_ = is_test_ = true;
+  bad_step_ = trainer.step_count();
+  return false;
 }
 
 bool LossWatch::restore_good(Trainer& trainer) {

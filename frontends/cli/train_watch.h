@@ -33,18 +33,20 @@ class LossWatch {
   // returns whether it is finite; if so, it copies the parameters.
   void before_training(Trainer& trainer);
   bool after_step(Trainer& trainer);
+  bool after_test(Trainer& trainer, double loss);  // returns whether the test loss is finite
   // Makes the parameters of the last step with a finite loss the values of the model. Returns false if there
   // is no such step.
   bool restore_good(Trainer& trainer);
 
-  // The first step, counted from 1, whose loss was not finite.
+  // The first step, counted from 1, whose loss, or after which the test loss, was not finite.
   std::optional<std::int64_t> bad_step() const { return bad_step_; }
-  std::string bad_step_text(Trainer& trainer) const;  // "step 37 (epoch 2)"
+  std::string bad_text(Trainer& trainer) const;  // "the loss became infinite or nan at step 37 (epoch 2)"
 
  private:
   const TrainOptions& options_;
   std::optional<std::int64_t> bad_step_;
   bool said_ = false;
+  bool is_test_ = false;  // the loss of bad_step_ is that of the test data
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   Values latest_;  // with which the next step starts
   Values good_;    // with which the last step with a finite loss started

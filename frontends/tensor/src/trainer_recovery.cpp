@@ -23,12 +23,6 @@ namespace {
 constexpr std::array<std::pair<OnDeviceLost, const char*>, 2> kNames = {
     {{OnDeviceLost::kFail, "fail"}, {OnDeviceLost::kRedistribute, "redistribute"}}};
 
-// The error of a stream that has failed.
-std::string reason_of(const Stream& stream) {
-  const std::optional<Error> failure = stream.failure();
-  return failure ? failure->what() : "device '" + stream.device()->name() + "' was lost";
-}
-
 }  // namespace
 
 const char* on_device_lost_name(OnDeviceLost on_device_lost) {
@@ -187,7 +181,7 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
   }
   for (std::size_t k = 0; k < shard_devices.size(); ++k) {
     if (shard_devices[k]->is_lost()) {
-      add(k, first[k] != nullptr ? reason_of(*first[k]) : "its device was lost");
+      add(k, first[k] != nullptr ? first[k]->failure()->what() : "its device was lost");
     }
   }
   if (!found.empty()) {
@@ -197,7 +191,7 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
     return a != nullptr && (b == nullptr || *a->failed_at() < *b->failed_at());
   });
   if (earliest != first.end() && *earliest != nullptr) {
-    add(static_cast<std::size_t>(earliest - first.begin()), reason_of(**earliest));
+    add(static_cast<std::size_t>(earliest - first.begin()), (*earliest)->failure()->what());
   }
   return found;
 }

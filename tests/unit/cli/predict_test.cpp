@@ -127,8 +127,8 @@ TEST_F(YokePredict, NumberOfColumnsWithoutNamesIsThatOfTheTraining) {
   const std::string named = classes(0, 300);
   train_table(named.substr(named.find('\n') + 1), 300);
   const std::string wanted =
-      ", but the model was trained on a table without a header that had 3 columns, with the label in the "
-      "last; give 3 columns, or 2 without the label\n";
+      ", but the model was trained on a table of 3 columns without a header, with the label in the last one; "
+      "give 3 columns, or 2 without the label\n";
   for (const auto& [text, count] : {std::pair("1,2,3,low\n", "4 columns"),
                                     {"low,1,2,low\n", "4 columns"},
                                     {"a,b,c,kind\n1,2,3,low\n", "4 columns"},
@@ -151,8 +151,8 @@ TEST_F(YokePredict, LabelThatIsNotTheLastColumnIsNamed) {
   EXPECT_EQ(run(predict("t.csv")).code, 0);
   write_file(folder_ / "t.csv", "2,3\n4,5\n");
   EXPECT_THAT(run(predict("t.csv")).err,
-              HasSubstr("t.csv has 2 columns, but the model was trained on a table without a header that had "
-                        "3 columns, with the label in column 0; give 3 columns\n"));
+              HasSubstr("t.csv has 2 columns, but the model was trained on a table of 3 columns without a "
+                        "header, with the label in column 0; give 3 columns\n"));
 }
 
 // Checkpoints of older versions do not have the number of columns of a table.

@@ -104,9 +104,9 @@ TEST(YokeTrainConfig, FilesOfTheUserAreNotReplaced) {
   for (const std::vector<std::string>& more : {std::vector<std::string>(), {"--resume"}}) {
     const auto refused = run(joined(words, more));
     EXPECT_EQ(refused.code, 1);
-    EXPECT_EQ(refused.err,
-              "yoke: " + std::string(folder / "c/config.toml") +
-                  " was not written by yoke train, which would replace it; choose another folder\n");
+    EXPECT_EQ(refused.err, "yoke: " + std::string(folder / "c/config.toml") +
+                               " was not written by yoke train, and saving would replace it; rename it, or "
+                               "choose another folder\n");
   }
   EXPECT_EQ(test::read_whole(folder / "c/config.toml"), mine);
   // One that replaces the file of a run stays.
@@ -116,6 +116,11 @@ TEST(YokeTrainConfig, FilesOfTheUserAreNotReplaced) {
       run({"train", "--config", folder / "d/config.toml", "--save", folder / "d", "--resume"});
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_EQ(test::read_whole(folder / "d/config.toml"), mine);
+  // One of an earlier version of yoke.
+  test::write_file(folder / "d/config.toml",
+                   "# To continue this run in the folder in which it started:\n# cd x\n\nepochs = 2\n");
+  EXPECT_EQ(run({"train", "--epochs", "3", "--save", folder / "d", "--resume"}).code, 0);
+  EXPECT_THAT(test::read_whole(folder / "d/config.toml"), HasSubstr("epochs = 3\n"));
 }
 
 TEST(YokeTrainConfig, RunThatDoesNotStartLeavesNoFolder) {

@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadUsage{{"--model", "gpt:heads=0"}, "'heads=0' has no whole number in range; use gpt:context=64"},
         BadUsage{{"--model", "gpt"}, "--model gpt needs a text; give --data a file"},
         BadUsage{{"--model", "gpt:layers=1", "--data", "/"},
-                 "--model gpt:layers=1 needs a text, but / is a folder; give --data a text file\n"},
+                 "--model gpt:layers=1 needs a text file, but / is a folder; give --data a file\n"},
         BadUsage{{"--model", "lenet"}, "--model lenet needs images; give --data a folder"},
         BadUsage{{"--model", "mlp:"}, "not 'mlp:'"},
         BadUsage{{"--model", "lennet"}, "not 'lennet'; did you mean 'lenet'?"},

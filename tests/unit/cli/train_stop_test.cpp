@@ -16,8 +16,11 @@ namespace {
 using test::json_value;
 using test::run;
 using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::FloatNear;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using ::testing::Not;
 using ::testing::Pointwise;
 
@@ -143,6 +146,32 @@ TEST(YokeTrainStop, StopOnNanSavesTheParametersOfTheLastGoodStep) {
   ASSERT_EQ(start.code, 0) << start.err;
   // The learning rate of the second run changes the biases, which start at 0, by less than 1e-37.
   EXPECT_THAT(values_in(folder / "good.npz"), Pointwise(FloatNear(1e-30F), values_in(folder / "start.npz")));
+}
+
+TEST(YokeTrainStop, StopOnNanAppliesToTheLastStep) {
+  const test::TemporaryFolder folder;
+  // The first step makes the parameters useless: the run ends with the step that notices it, or before.
+  for (const std::string steps : {"1", "2"}) {
+    SCOPED_TRACE(steps);
+    const std::string file = folder / (steps + ".npz");
+    const auto outcome =
+        run({"train", "--lr", "1e30", "--steps", steps, "--stop-on-nan", "--json", "--save", file});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_THAT(outcome.err,
+                HasSubstr(steps == "1" ? "the test loss is infinite or nan after step 1 (epoch 1); stopped"
+                                       : "the loss became infinite or nan at step 2 (epoch 1); stopped"));
+    EXPECT_THAT(outcome.err, Not(HasSubstr("warning")));
+    EXPECT_EQ(json_value(outcome.out, "first_bad_step"), steps);
+    EXPECT_EQ(json_value(outcome.out, "stopped"), "true");
+    EXPECT_THAT(outcome.out, HasSubstr("\"history\":[{\"step\":" + steps + ","));
+    EXPECT_THAT(values_in(file), Each(AllOf(Ge(-10), Le(10))));
+    const std::string checkpoints = folder / ("c" + steps);
+    EXPECT_EQ(run({"train", "--lr", "1e30", "--steps", steps, "--stop-on-nan", "--save-every", "1", "--keep",
+                   "1", "--save", checkpoints})
+                  .code,
+              1);
+    EXPECT_TRUE(std::filesystem::exists(checkpoints + "/step-000000000001")) << "the one before step 2";
+  }
 }
 
 TEST(YokeTrainStop, StopOnNanNamesTheLatestCheckpointOfAFolder) {

@@ -54,7 +54,13 @@ TEST(YokeTrainTable, DropTakesANameWithACommaInQuotes) {
       "yoke: --drop: the name of the column 'length, cm' has a comma, so it needs double quotes: --drop "
       "'\"length, cm\"'\n");
   EXPECT_EQ(run({"train", "--data", data, "--drop", "\"length"}).err,
-            "yoke: --drop '\"length' has a double quote without a second one\n");
+            "yoke: --drop '\"length' has an unmatched double quote\n");
+  test::write_file(data, "b,\"5\"\" nail\",y\n1,x,3\n2,x,5\n3,x,6\n");
+  for (const char* name : {"5\" nail", "\"5\"\" nail\""}) {
+    EXPECT_EQ(run({"train", "--data", data, "--drop", name, "--epochs", "1"}).code, 0) << name;
+  }
+  EXPECT_EQ(run({"train", "--data", data, "--drop", "\"b\"c"}).err,
+            "yoke: --drop '\"b\"c' has text after the double quotes of a name\n");
 }
 
 TEST(YokeTrainTable, RegressionReportsTheRmseInTheUnitOfTheLabels) {
@@ -148,17 +154,17 @@ TEST(YokeTrainTable, WordsAreClasses) {
   EXPECT_EQ(json_value(outcome.last_line(), "rmse"), "null");
 }
 
-TEST(YokeTrainTable, OneClassIsWrongUsage) {
+TEST(YokeTrainTable, OneClassIsAnError) {
   const TemporaryFolder folder;
   const std::string data = folder / "t.csv";
   const auto error_of = [&](const std::string& text, const std::vector<std::string>& more) {
     test::write_file(data, text);
     const auto outcome = run(test::joined({"train", "--data", data, "--steps", "1"}, more));
-    EXPECT_EQ(outcome.code, outcome.err.empty() ? 0 : 2);
+    EXPECT_EQ(outcome.code, outcome.err.empty() ? 0 : 1);
     return outcome.err;
   };
   const std::string words = "x,y,kind\n1,3,low\n2,3,low\n";
-  EXPECT_EQ(error_of(words, {}), "yoke: --data " + data +
+  EXPECT_EQ(error_of(words, {}), "yoke: " + data +
                                      ": all rows have the same class in the column 'kind', 'low', so a model "
                                      "has nothing to learn; choose another column with --label\n");
   EXPECT_EQ(error_of(words, {"--label", "x", "--drop", "kind"}), "");

@@ -347,7 +347,7 @@ TEST(YokeTrain, ModelsOfTextsLearnATextOfOneWord) {
   EXPECT_THAT(
       run({"train", "--data", folder / "not_ascii.txt", "--model", "char-bigram:context=2", "--steps", "1"})
           .out,
-      HasSubstr("607 characters, 11 distinct (each byte of a character that is not ASCII counts)"));
+      HasSubstr("607 characters, 11 distinct (a character that is not ASCII counts once per byte)"));
   const auto outcome = run({"train", "--data", folder / "words.txt", "--model", "gpt:context=600"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err,

@@ -35,6 +35,9 @@ TEST(Tsv, TabsAloneSeparateTheFields) {
                        "line 2: it has 1 field, but the first line has 2; correct one of them (tabs separate "
                        "fields)"));
   EXPECT_THAT(tsv("1 2\n3\t4\n").values, ElementsAre(1, 2, 3, 4)) << "no tab in the first line";
+  EXPECT_THAT(tsv(" \na\tb\ty\n\t\t\n1\t2\t3\n ").values, ElementsAre(1, 2, 3)) << "blank lines";
+  EXPECT_THAT(tsv("a\tb\t\n1\t2\t\n").values, ElementsAre(1, 2)) << "tabs at the ends of all lines";
+  EXPECT_THAT(tsv_error("a\tb\ty\n1\t2\t\n"), is_error(kInvalid, "line 2, column 'y': the label is empty"));
 }
 
 TEST(TableNames, BlankNamesOfColumnsAreGenerated) {

@@ -57,12 +57,12 @@ enum class LabelColumn : std::uint8_t { kRequired, kOptional };
 // How fields become numbers.
 struct TableOptions {
   // The columns to read besides the label's, by name or number; empty: all.
-  std::vector<std::string> only;
+  std::vector<std::string> only = {};
   // Columns that are not read, by name or number: their values are 0, and they may have texts.
-  std::vector<std::string> without;
+  std::vector<std::string> without = {};
   // Labels may mix numbers and texts.
   bool labels_are_classes = false;
-  // Called before columns are looked up and values are read, with Table::names, label and has_header. It may throw.
+  // Called before values are read, with Table::file, names, label and has_header. It may throw.
   std::function<void(const Table&)> check = {};
 };
 
@@ -77,8 +77,9 @@ struct TableOptions {
 // name, a field that is not a number within the range of f32, and a file without rows.
 Table read_csv(const std::filesystem::path& file, const std::string& label = {},
                LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
-// The same for fields separated by blanks or tabs, without quotes. Empty lines are ignored. In a file whose name ends
-// in .tsv and whose first line has a tab, tabs alone separate the fields, which may be empty, or quoted as in read_csv.
+// The same for fields separated by blanks or tabs, without quotes. Blank lines are ignored. In a file whose name ends
+// in .tsv and whose first line with text has a tab, tabs alone separate the fields, which may be empty, or quoted as in
+// read_csv; a tab at the end of every line is ignored.
 Table read_columns(const std::filesystem::path& file, const std::string& label = {},
                    LabelColumn column = LabelColumn::kRequired, const TableOptions& options = {});
 // The number of a column, given by name or number. Error kInvalidArgument lists the names.

@@ -34,7 +34,7 @@ class NewFile {
 
   void write(std::span<const std::byte> bytes);
   void flush();  // writes to the disk; fails if the disk is full
-  // Flushes first, and then the folder unless the caller does so after its last file.
+  // Flushes the file, renames it, and flushes the folder, unless the caller flushes the folder after its last file.
   void commit(bool flushes_folder = true);
 
  private:

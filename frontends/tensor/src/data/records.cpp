@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/records.cpp: splits lines at commas, semicolons or blanks.
+// frontends/tensor/src/data/records.cpp: splits lines at commas, semicolons, tabs or blanks.
 #include "data/records.h"
 
 #include <yoke/runtime/ending.h>
@@ -66,8 +66,22 @@ std::string quoted_field(const Records& records, std::string_view text, std::siz
 
 // Whether a tab is in the first line that has text.
 bool begins_with_tabs(std::string_view text) {
-  const std::size_t start = std::min(text.find_first_not_of("\r\n"), text.size());
-  return text.substr(start, text.find('\n', start) - start).find('\t') != std::string_view::npos;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) {
+    return false;
+  }
+  const std::size_t start = text.rfind('\n', first) + 1;  // 0 if there is none
+  return text.substr(start, text.find('\n', first) - start).find('\t') != std::string_view::npos;
+}
+
+// The fields after the last tabs of lines that all end with a tab.
+void drop_last_blank_fields(Records& records) {
+  const auto ends_blank = [](const Record& record) { return record.size() > 1 && is_blank(record.back()); };
+  if (std::all_of(records.all.begin(), records.all.end(), ends_blank)) {
+    for (Record& record : records.all) {
+      record.pop_back();
+    }
+  }
 }
 
 Records separated_records(const fs::path& file, std::string_view text, char separator) {
@@ -99,7 +113,8 @@ Records separated_records(const fs::path& file, std::string_view text, char sepa
     }
     ++at;  // the line break
     ++line;
-    if (record.size() == 1 && record[0].empty()) {
+    if (separator == '\t' ? std::all_of(record.begin(), record.end(), is_blank)
+                          : record.size() == 1 && record[0].empty()) {
       continue;  // an empty line
     }
     records.all.push_back(std::move(record));
@@ -118,7 +133,9 @@ Records csv_records(const fs::path& file) {
 Records blank_records(const fs::path& file) {
   const std::string whole = detail::read_utf8(file);
   if (ending_of(file) == ".tsv" && begins_with_tabs(whole)) {
-    return separated_records(file, whole, '\t');
+    Records records = separated_records(file, whole, '\t');
+    drop_last_blank_fields(records);
+    return records;
   }
   Records records{.file = file, .all = {}, .lines = {}, .separator = ' '};
   std::string_view rest = whole;

@@ -26,6 +26,9 @@ struct Records {
   }
 };
 
+inline bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t") == std::string_view::npos;
+}
 // Text from a file, for messages.
 std::string shown(std::string_view text);
 

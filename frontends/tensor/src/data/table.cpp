@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// frontends/tensor/src/data/table.cpp: reads tables of comma-, semicolon- or blank-separated fields.
+// frontends/tensor/src/data/table.cpp: reads tables whose fields are separated by commas, semicolons, tabs or blanks.
 #include <yoke/datasets.h>
 #include <yoke/runtime/closest.h>
 #include <yoke/runtime/counted.h>
@@ -21,6 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+using detail::is_blank;
 using detail::Record;
 using detail::Records;
 using detail::shown;
@@ -89,10 +90,6 @@ void check_first_line(const Records& records) {
                  "the line, or replace it by " +
                      detail::counted(columns, "name"));
   }
-}
-
-bool is_blank(const std::string& text) {
-  return text.find_first_not_of(" \t") == std::string::npos;
 }
 
 // The name of a column whose name in the header is blank. A number could be the name of another column.
