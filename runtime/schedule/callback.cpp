@@ -71,7 +71,7 @@ bool StreamState::issue_callback(Command& command) noexcept {
     (void)command.callback.release();  // NOLINT(bugprone-unused-return-value): kRun deletes it
     return true;
   }
-  native_failed(code, status);
+  native_failed(code, status, nullptr, "stream_host_callback");
   try {
     Command& queued = next_slot();
     queued.kind = CommandKind::kCallback;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective_group.cpp: joins a group, and aborts all of it when a member fails.
+// runtime/schedule/collective_group.cpp: joins a group, aborts all of it when a member fails, and the groups of a stream.
 #include <algorithm>
 
 #include "device/call.h"
@@ -128,6 +128,54 @@ void CollectiveGroup::poll() noexcept {
   } catch (const std::exception& error) {  // out of memory
     fail(member, ErrorCode::kResourceExhausted, error.what());
   }
+}
+
+void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
+  const std::lock_guard lock(groups_mutex_);
+  std::erase_if(groups_, [](const auto& one) { return one.expired(); });
+  groups_.push_back(group);
+  has_groups_.store(true);
+  const BackendState& all = backend();
+  const std::lock_guard all_lock(all.groups_mutex);
+  std::erase_if(all.groups, [&](const auto& one) { return one.expired() || one.lock() == group; });
+  all.groups.push_back(group);
+  all.has_groups.store(true);
+}
+
+namespace {
+
+// Without the lock, because `use` calls back.
+template <class Groups, class Use>
+void each_group(const std::atomic<bool>& has_groups, std::mutex& mutex, const Groups& groups,
+                const Use& use) {
+  for (std::size_t i = 0; has_groups.load(); ++i) {
+    std::shared_ptr<CollectiveGroup> group;
+    {
+      const std::lock_guard lock(mutex);
+      if (i >= groups.size()) {
+        return;
+      }
+      group = groups[i].lock();
+    }
+    if (group != nullptr) {
+      use(*group);
+    }
+  }
+}
+
+}  // namespace
+
+// All groups of the backend: this stream may wait for another one that has collectives.
+void StreamState::poll_groups() noexcept {
+  const BackendState& all = backend();
+  each_group(all.has_groups, all.groups_mutex, all.groups, [](CollectiveGroup& group) { group.poll(); });
+}
+
+std::string StreamState::group_failure() {
+  std::string failure;
+  each_group(has_groups_, groups_mutex_, groups_,
+             [&](const CollectiveGroup& group) { failure = failure.empty() ? group.failure() : failure; });
+  return failure;
 }
 
 }  // namespace yoke::detail

@@ -8,7 +8,6 @@
 #include "device/call.h"
 #include "device/native_handle.h"
 #include "device/profile.h"
-#include "schedule/collective_call.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -68,7 +67,9 @@ bool StreamState::wait_on_device(const Dependency& dependency, std::uint64_t tic
     if (!other.has_failed(dependency.ticket)) {
       return other.is_complete(dependency.ticket);
     }
-    query_native(native_);
+    if (!is_complete(last_ticket())) {
+      query_native(native_);
+    }
     return handle_failure();
   }
   Status status;
@@ -121,7 +122,7 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
     // device ends by itself, and other streams must inherit its error rather than that of an abort.
     spare->event = nullptr;
     cannot_record_ = true;
-    native_failed(code, status);
+    native_failed(code, status, nullptr, "event_record");
     if (code != YOKE_STATUS_DEVICE_LOST) {
       abort_native();
     }
@@ -191,16 +192,19 @@ void StreamState::mark() noexcept {
   }
 }
 
-void StreamState::native_failed(std::int32_t code, const Status& status, const NativeEvent* event) noexcept {
+void StreamState::native_failed(std::int32_t code, const Status& status, const NativeEvent* event,
+                                const char* call) noexcept {
   const std::uint64_t first = completed_.load() + 1;
   std::string sentence;
   try {
     const std::string text = status.text().empty() ? "the plugin gave no reason" : std::string(status.text());
     const std::string member = code == YOKE_STATUS_ABORTED ? group_failure() : std::string();
-    const std::string work =
-        issued_work_.text(first, event != nullptr && event->ticket != 0 ? event->ticket : issued_.load());
-    sentence = title(first) + ": " + (work.empty() ? "queued work" : work) + " failed: " + text + " (" +
-               code_name(code_of(code)) + ")" + (member.empty() ? "" : ": " + member);
+    const bool is_known = event != nullptr && event->ticket != 0;
+    const std::string work = issued_work_.text(first, is_known ? event->ticket : issued_.load());
+    const std::string after = work.empty() || *call == '\0' ? "" : " after ";
+    sentence = title(first) + ": " + (work.empty() && *call == '\0' ? "queued work" : call + after + work) +
+               " failed: " + text + " (" + code_name(code_of(code)) + ")" +
+               (member.empty() ? "" : ": " + member);
   } catch (const std::exception&) {  // out of memory
   }
   set_failed(first, code_of(code), std::move(sentence), event != nullptr ? event->order : 0);
@@ -245,54 +249,6 @@ const StreamState::NativeEvent* StreamState::query_events() noexcept {
   return failed;
 }
 
-void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
-  const std::lock_guard lock(groups_mutex_);
-  std::erase_if(groups_, [](const auto& one) { return one.expired(); });
-  groups_.push_back(group);
-  has_groups_.store(true);
-  const BackendState& all = backend();
-  const std::lock_guard all_lock(all.groups_mutex);
-  std::erase_if(all.groups, [&](const auto& one) { return one.expired() || one.lock() == group; });
-  all.groups.push_back(group);
-  all.has_groups.store(true);
-}
-
-namespace {
-
-// Without the lock, because `use` calls back.
-template <class Groups, class Use>
-void each_group(const std::atomic<bool>& has_groups, std::mutex& mutex, const Groups& groups,
-                const Use& use) {
-  for (std::size_t i = 0; has_groups.load(); ++i) {
-    std::shared_ptr<CollectiveGroup> group;
-    {
-      const std::lock_guard lock(mutex);
-      if (i >= groups.size()) {
-        return;
-      }
-      group = groups[i].lock();
-    }
-    if (group != nullptr) {
-      use(*group);
-    }
-  }
-}
-
-}  // namespace
-
-// All groups of the backend: this stream may wait for another one that has collectives.
-void StreamState::poll_groups() noexcept {
-  const BackendState& all = backend();
-  each_group(all.has_groups, all.groups_mutex, all.groups, [](CollectiveGroup& group) { group.poll(); });
-}
-
-std::string StreamState::group_failure() {
-  std::string failure;
-  each_group(has_groups_, groups_mutex_, groups_,
-             [&](const CollectiveGroup& group) { failure = failure.empty() ? group.failure() : failure; });
-  return failure;
-}
-
 void StreamState::refresh() noexcept {
   refresh_native();
   if (is_native_ && !is_complete(last_ticket())) {
@@ -333,7 +289,7 @@ void StreamState::query_native(yoke_stream* stream) noexcept {
   std::int32_t state = YOKE_STATE_PENDING;
   const std::int32_t code = attempt<&yoke_stream_api::stream_query>(backend(), status, stream, &state);
   if (code != YOKE_STATUS_OK) {
-    native_failed(code, status);  // the work may still be running; a wait determines when it is complete
+    native_failed(code, status, nullptr, "stream_query");  // a wait determines when the work is complete
   } else if (state != YOKE_STATE_PENDING) {
     if (state == YOKE_STATE_FAILED) {
       native_failed(attempt<&yoke_stream_api::stream_wait>(backend(), status, stream, std::uint64_t{0}),

@@ -250,9 +250,10 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   bool wait_native(std::uint64_t ticket, std::chrono::nanoseconds slice) noexcept;
   void query_native(yoke_stream* stream) noexcept;  // with issue_mutex_ locked
   const NativeEvent* query_events() noexcept;
-  // `event`: the first one that has failed, if it is known.
-  void native_failed(std::int32_t code, const class Status& status,
-                     const NativeEvent* event = nullptr) noexcept;
+  // `event`: the first one that has failed, if it is known. `call`: the call that has failed, if it may be the reason
+  // rather than work before it.
+  void native_failed(std::int32_t code, const class Status& status, const NativeEvent* event = nullptr,
+                     const char* call = "") noexcept;
   bool is_device_lost() const noexcept;  // a call has returned DEVICE_LOST
   void close_native() noexcept;
   void poll_groups() noexcept;

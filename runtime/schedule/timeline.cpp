@@ -230,6 +230,17 @@ void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string s
   resume();
 }
 
+// A native stream was queried before, unless another thread was queuing: if its own work has failed, perhaps before that
+// of `other`, it keeps its own error.
+void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
+  std::string sentence;
+  try {
+    sentence = title(ticket) + ": it waited for work that failed: " + other.error().what();
+  } catch (const std::exception&) {  // out of memory
+  }
+  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, /*is_inherited=*/true);
+}
+
 Error StreamState::error() const {
   const std::lock_guard lock(error_mutex_);
   return {error_code_, error_text_.empty() ? "stream '" + name + "': queued work failed; the host had no " +

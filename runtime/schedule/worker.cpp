@@ -389,14 +389,4 @@ void StreamState::wait_for_native(const Command& command) noexcept {
   }
 }
 
-// Precondition: a native stream has been queried. If it has failed by itself, perhaps before `other`, that is its error.
-void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexcept {
-  std::string sentence;
-  try {
-    sentence = title(ticket) + ": it waited for work that failed: " + other.error().what();
-  } catch (const std::exception&) {  // out of memory
-  }
-  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, /*is_inherited=*/true);
-}
-
 }  // namespace yoke::detail
