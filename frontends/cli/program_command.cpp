@@ -38,6 +38,7 @@ struct ProgramOptions {
   std::optional<std::int64_t> seed;  // empty: 0
   double tolerance = -1;             // negative: the default for the program's types
   std::vector<std::string> symbols;
+  std::optional<std::int64_t> elements;  // of each output to print; empty: 6
 };
 
 std::string read_text(const std::string& file) {
@@ -118,8 +119,9 @@ void check_symbols(const program::Module& module, const std::vector<std::string>
   }
 }
 
-void print_outputs(const program::Program& program, const ArgumentBytes& arguments) {
-  constexpr std::uint64_t kShown = 6;
+void print_outputs(const program::Program& program, const ArgumentBytes& arguments,
+                   const ProgramOptions& options) {
+  const auto most = static_cast<std::uint64_t>(options.elements.value_or(6));
   const auto numbers = program.arguments();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const program::Tensor& tensor = program.tensors[numbers[i]];
@@ -134,7 +136,7 @@ void print_outputs(const program::Program& program, const ArgumentBytes& argumen
       low = std::min(low, value);
       high = std::max(high, value);
       sum += value;
-      if (first.size() < kShown) {
+      if (first.size() < most) {
         first.push_back(shortest(value));
       }
     }
@@ -145,7 +147,7 @@ void print_outputs(const program::Program& program, const ArgumentBytes& argumen
     std::cout << "  " << tensor.name << " : " << program::type_name(tensor.type) << "[" << join(dims, ", ")
               << "]  min " << shortest(low) << ", max " << shortest(high) << ", mean "
               << shortest(sum / static_cast<double>(tensor.element_count())) << "; first " << join(first, " ")
-              << (tensor.element_count() > kShown ? " ..." : "") << '\n';
+              << (tensor.element_count() > most ? " ..." : "") << '\n';
   }
 }
 
@@ -197,13 +199,13 @@ bool run_program(const program::Program& program, const std::shared_ptr<Device>&
             << ", seed " << seed << '\n';
   run_on_reference(program, reference, values);
   if (!device) {
-    print_outputs(program, reference);
+    print_outputs(program, reference, options);
     return true;
   }
   const auto start = std::chrono::steady_clock::now();
   run_on_device(device, program::print(program), program, got, values);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  print_outputs(program, got);
+  print_outputs(program, got, options);
   const Difference difference = largest_difference(program, got, reference);
   std::cout << "  compiled and run in " << fixed(seconds.count() * 1e3, 1)
             << " ms; largest difference from the reference executor: " << shortest(difference.relative)
@@ -224,11 +226,10 @@ bool is_reference(const ProgramOptions& options) {
 
 // Throws UsageError for options that would have no effect.
 void check_options(const ProgramOptions& options) {
-  const std::pair<const char*, bool> needs_run[] = {{"--backend", !options.backend.empty()},
-                                                    {"--option", !options.device_options.empty()},
-                                                    {"--seed", options.seed.has_value()},
-                                                    {"--tolerance", options.tolerance >= 0},
-                                                    {"--symbol", !options.symbols.empty()}};
+  const std::pair<const char*, bool> needs_run[] = {
+      {"--backend", !options.backend.empty()}, {"--option", !options.device_options.empty()},
+      {"--seed", options.seed.has_value()},    {"--tolerance", options.tolerance >= 0},
+      {"--symbol", !options.symbols.empty()},  {"--elements", options.elements.has_value()}};
   for (const auto& [name, is_typed] : needs_run) {
     if (is_typed && !options.run) {
       throw UsageError(std::string(name) + " needs --run");
@@ -281,6 +282,8 @@ int program_command(Arguments arguments) {
       "for --run: the largest relative difference from the reference executor; more exits with 1. Default: "
       "1e-6 for f64, 1e-3 for f32, 0.02 for f16, 0.1 for bf16, 0 for integers");
   line.texts("symbol", &options.symbols, "for --run: value of a symbol, default the lowest", "NAME=VALUE");
+  line.integer("elements", &options.elements, {1, std::numeric_limits<std::int64_t>::max()},
+               "for --run: number of elements of each output to print, default 6");
   if (!line.parse(arguments)) {
     return kDone;
   }

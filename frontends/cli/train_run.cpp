@@ -328,7 +328,7 @@ void TrainRun::evaluate(Trainer& trainer, Evaluation& evaluation, EpochReport& r
 
 void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
   report_->stopped = true;
-  const bool has_good = watch_.restore_good(trainer);
+  const std::optional<std::int64_t> good_step = watch_.restore_good(trainer);
   progress.error(watch_.bad_text(trainer) + "; stopped; try a smaller --lr");
   if (const auto step = checkpoints_->saved_step(); checkpoints_->is_on() && step) {
     progress.warn("the latest checkpoint in " + options_.checkpoints.string() + " is of step " +
@@ -337,14 +337,15 @@ void TrainRun::stop_at_bad_step(Trainer& trainer, Progress& progress) {
     if (report_->save_error.empty()) {
       progress.warn(
           "no checkpoint was saved, because none was due before that step; --save-every "
-          "saves more often, and --save with a file saves the parameters from before it");
+          "saves more often, and --save with a file saves the last parameters that gave a finite loss");
     }
-  } else if (!options_.save.empty() && !has_good) {
+  } else if (!options_.save.empty() && !good_step) {
     progress.warn("nothing was saved, because no step had a finite loss");
-  } else if (has_good && !options_.save.empty()) {
+  } else if (good_step && !options_.save.empty()) {
     save([&] { save_params(options_.save, trainer.owner_params()); });
     if (report_->saved) {
-      progress.line("saved the parameters to " + options_.save.string());
+      progress.line("saved the last parameters that gave a finite loss, those after " +
+                    detail::counted(*good_step, "step") + ", to " + options_.save.string());
     }
   }
 }

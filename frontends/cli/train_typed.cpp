@@ -164,10 +164,11 @@ void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed)
   line.text("trace", &typed.trace, "another name for --timeline", "FILE");
   line.flag("strict", &options.strict, "fail before training if the backend cannot run every program itself");
   line.flag("force", &options.force, "start even if the run needs more memory than is available");
-  line.flag("stop-on-nan", &options.stop_on_nan,
-            "end with exit code 1 at the first step whose loss, or after which the test loss, is infinite or "
-            "nan; --save with a file then saves the parameters from before it, and a folder keeps its "
-            "checkpoints; every step waits for its loss");
+  line.flag(
+      "stop-on-nan", &options.stop_on_nan,
+      "end with exit code 1 at the first step whose loss, or after which the test loss, is infinite or "
+      "nan; --save with a file then saves the last parameters that gave a finite loss, and a folder keeps "
+      "its checkpoints; every step waits for its loss");
   line.number("wait-timeout", &options.wait_timeout_seconds, {.low = 0.001, .high = 1e6},
               "seconds after which unfinished work is an error, default 600");
   line.flag("json", &options.json,

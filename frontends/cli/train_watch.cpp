@@ -62,6 +62,7 @@ bool LossWatch::after_step(Trainer& trainer) {
     return false;
   }
   good_ = std::exchange(latest_, values_of(trainer));
+  good_step_ = trainer.step_count() - 1;
   return true;
 }
 
@@ -74,11 +75,11 @@ bool LossWatch::after_test(Trainer& trainer, double loss) {
   return false;
 }
 
-bool LossWatch::restore_good(Trainer& trainer) {
+std::optional<std::int64_t> LossWatch::restore_good(Trainer& trainer) {
   for (std::size_t i = 0; i < good_.size(); ++i) {
     trainer.owner_params()[i].set_values(good_[i]);
   }
-  return !good_.empty();
+  return good_.empty() ? std::nullopt : std::optional(good_step_);
 }
 
 }  // namespace yoke::cli

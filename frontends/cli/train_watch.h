@@ -34,9 +34,9 @@ class LossWatch {
   void before_training(Trainer& trainer);
   bool after_step(Trainer& trainer);
   bool after_test(Trainer& trainer, double loss);  // returns whether the test loss is finite
-  // Makes the parameters of the last step with a finite loss the values of the model. Returns false if there
-  // is no such step.
-  bool restore_good(Trainer& trainer);
+  // Makes the last parameters that gave a finite loss the values of the model, and returns after how many steps the
+  // model had them; empty: no step had a finite loss.
+  std::optional<std::int64_t> restore_good(Trainer& trainer);
 
   // The first step, counted from 1, whose loss, or after which the test loss, was not finite.
   std::optional<std::int64_t> bad_step() const { return bad_step_; }
@@ -48,8 +48,9 @@ class LossWatch {
   bool said_ = false;
   bool is_test_ = false;  // the loss of bad_step_ is that of the test data
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
-  Values latest_;  // with which the next step starts
-  Values good_;    // with which the last step with a finite loss started
+  Values latest_;               // with which the next step starts
+  Values good_;                 // with which the last step with a finite loss started
+  std::int64_t good_step_ = 0;  // the number of steps before it
 };
 
 }  // namespace yoke::cli

@@ -179,7 +179,7 @@ inline constexpr Bug kBugs[] = {
     {"fill_keeps_the_pattern_pointer", "stream.pattern-reuse", "result of queued fill"},
     {"debug_text_overruns_capacity", "stream.debug-text", "past its capacity"},
     {"waits_share_the_last_deadline", "stream.many-deadlines",
-     "exceeded its deadline|do not end|DEADLINE_EXCEEDED", 30},
+     "exceeded its deadline|do not end|DEADLINE_EXCEEDED|when its time was over", 30},
     {"six_threads_run_all_streams", "stream.independent",
      "waiting for a stream.*DEADLINE_EXCEEDED|does not wait|was held up by|when its time was over", 15},
     {"at_most_64_threads_wait", "event.many-waiters", "on 80 threads.*DEADLINE_EXCEEDED", 9},

@@ -70,10 +70,16 @@ void check_prediction(bool has_model, const Batch& data, std::int64_t batch_rows
     return tensor && tensor.source() == Source::kLiteral && tensor.rank() > 0 &&
            tensor.dims()[0] == data.row_count();
   });
-  if (!has_model || data.row_count() == 0 || !is_host_data || batch_rows < 1) {
+  if (!has_model) {
+    fail("predict: the model is empty");
+  }
+  if (data.row_count() == 0 || !is_host_data) {
     fail(
-        "predict: the model must not be empty, the inputs must be host data with at least one axis, and "
-        "batch_rows must be at least 1");
+        "predict: the inputs must be host data, as tensor() makes it, with at least one axis, and as many "
+        "rows each");
+  }
+  if (batch_rows < 1) {
+    fail("predict: batch_rows must be at least 1, not " + std::to_string(batch_rows));
   }
 }
 

@@ -54,6 +54,14 @@ TEST_F(YokeProgram, OptionReachesTheDevice) {
             "yoke: --option needs a --backend other than reference, which has no options\n");
 }
 
+TEST_F(YokeProgram, RunPrintsAsManyElementsAsAsked) {
+  test::write_file(file(), "yoke.program 1\nprogram ramp() {\n  arg y : f32[8] out\n  y[i] = f32(i)\n}\n");
+  EXPECT_THAT(run({"program", file(), "--run"}).out, HasSubstr("; first 0 1 2 3 4 5 ...\n"));
+  EXPECT_THAT(run({"program", file(), "--run", "--elements", "8"}).out,
+              HasSubstr("; first 0 1 2 3 4 5 6 7\n"));
+  EXPECT_EQ(run({"program", file(), "--elements", "8"}).err, "yoke: --elements needs --run\n");
+}
+
 TEST_F(YokeProgram, RunNamesTheMemoryThatIsMissing) {
   test::write_file(file(),
                    "yoke.program 1\nprogram big() {\n  arg x : f32[1000000000000] in\n"

@@ -139,6 +139,8 @@ TEST(YokeTrainStop, StopOnNanSavesTheParametersOfTheLastGoodStep) {
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, AllOf(HasSubstr("the loss became infinite or nan at step 2 (epoch 1); stopped"),
                                  Not(HasSubstr("warning")), Not(HasSubstr("epoch 1/"))));
+  EXPECT_THAT(outcome.err,
+              HasSubstr("saved the last parameters that gave a finite loss, those after 0 steps, to "));
   EXPECT_EQ(json_value(outcome.out, "first_bad_step"), "2");
   EXPECT_EQ(json_value(outcome.out, "stopped"), "true");
   const auto start = run({"train", "--lr", "1e-38", "--epochs", "1", "--batch", "2000", "--save",
