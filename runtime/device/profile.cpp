@@ -76,7 +76,10 @@ void WorkProfile::pass_on(const yoke_profile_record& record) const {
                                                     : Kind::kCopy;
   work.begin_ns = record.begin_ns;
   work.end_ns = record.end_ns;
-  on_work_(work);
+  try {
+    on_work_(work);
+  } catch (...) {  // the work itself is done
+  }
 }
 
 }  // namespace yoke::detail

@@ -108,7 +108,10 @@ void TraceWriter::stop(const std::string& reason) {
     sink_(LogLevel::kError, "trace.stop file=\"" + path_.string() + "\" reason=\"" + reason + "\"");
   }
   if (on_problem_) {
-    on_problem_("the trace " + path_.string() + " is incomplete: " + reason);
+    try {
+      on_problem_("the trace " + path_.string() + " is incomplete: " + reason);
+    } catch (...) {  // it may be called anywhere
+    }
   }
 }
 

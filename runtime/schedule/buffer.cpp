@@ -90,7 +90,7 @@ Buffer::~Buffer() {
     (void)hazards_.release();  // NOLINT(bugprone-unused-return-value)
     state.runtime->log_leak([&] {
       return "buffer.leak device=" + device_->name() + " bytes=" + std::to_string(byte_count_) +
-             " reason=\"work that uses it is still pending after wait_timeout\"";
+             " reason=\"work that uses it is still pending after the wait timeout\"";
     });
     return;
   }

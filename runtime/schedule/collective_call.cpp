@@ -105,7 +105,7 @@ void CollectiveCall::end(const CollectiveCall* call) {
   const Device& device = *call->streams_[0]->device();
   device.backend()->state().runtime->log_leak([&] {
     return "collective.leak device=" + device.name() + " tensor=" + call->tensor_ +
-           " reason=\"it is still pending after wait_timeout\"";
+           " reason=\"it is still pending after the wait timeout\"";
   });
 }
 

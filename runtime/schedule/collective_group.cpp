@@ -48,7 +48,7 @@ CollectiveGroup::~CollectiveGroup() {
   }
   stream(0).backend().runtime->log_leak([&] {
     return "communicator.leak stream=\"" + stream(0).name + "\" members=" + std::to_string(size()) +
-           " reason=\"collectives are still pending after wait_timeout\"";
+           " reason=\"collectives are still pending after the wait timeout\"";
   });
 }
 

@@ -172,7 +172,7 @@ void Routine::end(const Routine* routine) {
   // Leaked, like a buffer in use: the pending launch reads the routine later.
   runtime.log_leak([&] {
     return "routine.leak device=" + device.name() + " program=" + routine->entry().name +
-           " reason=\"a launch is still pending after wait_timeout\"";
+           " reason=\"a launch is still pending after the wait timeout\"";
   });
 }
 

@@ -237,7 +237,10 @@ void StreamState::record_work(const Command& command, Clock::time_point begin) n
     work.tensor = {};
     work.byte_count = command.kind == CommandKind::kFill ? command.byte_count : 0;
   }
-  (*on_work_)(work);
+  try {
+    (*on_work_)(work);
+  } catch (...) {  // the work itself is done
+  }
 }
 
 void StreamState::finish(std::uint64_t ticket) noexcept {

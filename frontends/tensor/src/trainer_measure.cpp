@@ -44,9 +44,9 @@ std::vector<double> Trainer::Impl::time_gradients(int repeats) {
       }
     }
     if (std::chrono::duration<double>(watch.seconds()) > runtime->options().wait_timeout) {
-      throw Error(ErrorCode::kDeadlineExceeded,
-                  "measuring the shards' speed missed the deadline; give options.row_weights, or a longer "
-                  "RuntimeOptions::wait_timeout");
+      throw Error(
+          ErrorCode::kDeadlineExceeded,
+          "measuring the shards' speed missed the deadline; give row weights, or a longer wait timeout");
     }
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }

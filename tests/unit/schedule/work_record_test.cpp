@@ -48,6 +48,23 @@ class WorkRecordTest : public testing::TestWithParam<Streams> {
 INSTANTIATE_TEST_SUITE_P(Streams, WorkRecordTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
+TEST_P(WorkRecordTest, ExceptionsAreDropped) {
+  std::atomic<int> record_count = 0;
+  RuntimeOptions throwing;
+  throwing.on_work = [&](const WorkRecord&) {
+    ++record_count;
+    throw std::runtime_error("not an Error");
+  };
+  Rig rig(control(), throwing);
+  const auto stream = rig.stream();
+  const BufferView view = rig.buffer(4);
+  for (int i = 0; i < 2; ++i) {
+    fill<std::uint8_t>(*stream, view, 7);
+    stream->wait();
+  }
+  EXPECT_EQ(record_count, 2);
+}
+
 TEST_P(WorkRecordTest, EachPieceOfWorkHasARecordOnceAWaitForItReturns) {
   Rig rig(control(), options());
   const auto stream = rig.stream("lane");

@@ -33,7 +33,7 @@ struct LayerOptions {
   // YOKE_TRACE_DATA=1 (or 0).
   bool trace_data = false;
   // trace: called at most once, on any thread, with a sentence, if the file is incomplete because it could
-  // not be written, or is gone when the layers end. It must not throw.
+  // not be written, or is gone when the layers end. Its exceptions are dropped.
   std::function<void(const std::string&)> on_trace_problem = {};
 };
 

@@ -85,7 +85,7 @@ struct RuntimeOptions {
   bool strict = false;       // compiling a program that needs the fallback is an error
   LayerOptions layers = {};  // validation and tracing between the runtime and its plugins
   // Called with a record of each piece of work, on any thread: in order for one stream, at the same time for
-  // several. It must return soon and not throw. A wait for a stream returns after the records of its work.
+  // several. It must return soon; its exceptions are dropped. A wait for a stream returns after the records of its work.
   // Work of a backend's own streams is recorded if the backend has the table yoke.profile/1, that of the
   // runtime's threads always. Empty: nothing is recorded, at no cost.
   std::function<void(const WorkRecord&)> on_work = {};
