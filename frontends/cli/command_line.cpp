@@ -52,6 +52,13 @@ void refuse_missing_values(const po::parsed_options& parsed) {
 
 }  // namespace
 
+void check_backend_name(const std::string& name) {
+  if (const std::size_t colon = name.find(':'); colon != std::string::npos) {
+    throw UsageError("--backend takes the name of one backend, without a number of shards, not '" + name +
+                     "'; use " + name.substr(0, colon));
+  }
+}
+
 std::int64_t parse_integer(const std::string& option, const std::string& text, Integers range) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);

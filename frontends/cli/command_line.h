@@ -27,6 +27,9 @@ struct Numbers {
 // "--seed takes a whole number from 0 to 9, not '10'". Throws UsageError.
 std::int64_t parse_integer(const std::string& option, const std::string& text, Integers range);
 
+// Throws UsageError for a name with a number of shards, as in train --backend cc:2.
+void check_backend_name(const std::string& name);
+
 // The file that an option names; an empty path is none.
 struct NamedFile {
   const char* option;

@@ -211,6 +211,7 @@ int devices_command(Arguments arguments) {
   if (!line.parse(arguments)) {
     return kDone;
   }
+  check_backend_name(only);
   RuntimeOptions options = runtime_options();
   options.wait_timeout = kWaitTimeout;
   Runtime runtime = make_runtime(options);

@@ -55,7 +55,7 @@ std::optional<GenerateOptions> parse_generate(Arguments arguments) {
   line.integer("top-k", &options.top_k, {1, kMostSymbols},
                "draw only from the N likeliest characters, default all");
   line.integer("seed", &options.seed, {0, kLargestSeed},
-               "seed of the random draws; by default, chosen at random");
+               "seed of the random draws, not negative; by default, chosen at random");
   if (!line.parse(arguments)) {
     return std::nullopt;
   }

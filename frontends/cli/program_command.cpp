@@ -235,6 +235,7 @@ void check_options(const ProgramOptions& options) {
       throw UsageError(std::string(name) + " needs --run");
     }
   }
+  check_backend_name(options.backend);
   if (!options.device_options.empty() && is_reference(options)) {
     throw UsageError("--option needs a --backend other than reference, which has no options");
   }

@@ -267,6 +267,7 @@ int replay_command(Arguments arguments) {
   if (!line.parse(arguments)) {
     return kDone;
   }
+  check_backend_name(options.backend);
   check_words({path, events, options.backend, tolerance, as_json, as_text, no_compare});
   options.tolerance = tolerance >= 0 ? tolerance : options.tolerance;
   options.compare_contents = !no_compare;

@@ -129,7 +129,8 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
 
 void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer("seed", &options.seed, {0, kMaxSeed},
-               "seed of everything random: weights, half-moons, test rows, --shuffle, --augment and others; "
+               "seed, not negative, of everything random: weights, half-moons, test rows, --shuffle, "
+               "--augment and others; "
                "default 0");
   line.texts(
       "option", &options.device_options,

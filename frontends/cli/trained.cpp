@@ -82,6 +82,7 @@ void check_names(const Trained& trained, const std::string& where) {
 }  // namespace
 
 Trained load_trained(const TrainedOptions& options) {
+  check_backend_name(options.backend);
   if (options.from.empty()) {
     throw UsageError("--from is missing; give a folder of checkpoints that yoke train --save has written");
   }

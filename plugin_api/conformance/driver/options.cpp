@@ -74,7 +74,8 @@ po::options_description described(Options& options) {
   all.add_options()("require", texts("TABLE"),
                     "a table that the plugin must have, e.g. yoke.program/1; may be repeated");
   all.add_options()("device", text("N"), "ordinal of the device, default 0");
-  all.add_options()("seed", text("N"), "seed of all random numbers; default: a new seed, which is printed");
+  all.add_options()("seed", text("N"),
+                    "seed of all random numbers, not negative; default: a new seed, which is printed");
   all.add_options()("programs", text("N"),
                     "number of random programs in all program.random-* tests, default 2000");
   all.add_options()(

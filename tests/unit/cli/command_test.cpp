@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/cli/command_test.cpp: help, wrong usage, options before the subcommand, and check-plugin.
-#include "command.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
 #include <string>
 
 #include "test_paths.h"
+#include "words.h"
 
 namespace yoke {
 namespace {
@@ -84,11 +83,52 @@ test::Outcome shell(const std::string& line) {
   return test::Command({"-c", names + line}, std::nullopt, false, "/bin/sh").wait();
 }
 
+TEST(YokeCommand, OneBackendHasNoNumberOfShards) {
+  for (const std::string command : {"devices", "program --run -", "replay none",
+                                    "predict --from none --data none", "generate --from none"}) {
+    const auto outcome = shell("yoke " + command + " --backend cc:0 < /dev/null");
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_EQ(
+        outcome.err,
+        "yoke: --backend takes the name of one backend, without a number of shards, not 'cc:0'; use cc\n")
+        << command;
+  }
+}
+
+TEST(YokeCommand, SeedsSayWhetherTheyMayBeNegative) {
+  const test::TemporaryFolder folder;
+  test::write_file(folder / "p.yoke",
+                   "yoke.program 1\nprogram p() {\n  arg x : f32[1] inout\n  x[i] = x[i]\n}\n");
+  EXPECT_THAT(run({"program", "--run", "--seed", "-1", folder / "p.yoke"}).out, HasSubstr("seed -1\n"));
+  EXPECT_THAT(run({"program", "--help"}).out, HasSubstr("may be negative"));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train"},
+        {"generate"},
+        {"check-plugin", test::plugin_folder() + "/libyoke_backend_null.so"}}) {
+    EXPECT_THAT(run({words[0], "--help"}).out, HasSubstr("not negative")) << words[0];
+    const auto outcome = run(test::joined(words, {"--seed", "-1"}));
+    EXPECT_EQ(outcome.code, 2) << words[0];
+    EXPECT_THAT(outcome.err,
+                AllOf(HasSubstr("--seed takes a "), HasSubstr("number from 0 to "), HasSubstr("not '-1'")))
+        << words[0];
+  }
+}
+
 TEST(YokeCommand, OutputThatCannotBeWrittenIsAnError) {
   EXPECT_EQ(shell("yoke backends >&-").code, 1);
   EXPECT_EQ(shell("yoke backends >&-").err, "yoke: standard output is closed\n");
   EXPECT_EQ(shell("yoke backends >/dev/full").err,
             "yoke: cannot write to standard output; is the disk full?\n");
+  const test::TemporaryFolder folder;
+  const std::string program = folder / "p.yoke";
+  test::write_file(program, "yoke.program 1\nprogram p() {\n  arg y : f32[1] out\n  y[i] = 1.0\n}\n");
+  for (const std::string& command :
+       {std::string("yoke train --steps 1"), std::string("yoke devices --backend cc"),
+        "yoke program " + program, "yoke program --run " + program}) {
+    const auto full = shell(command + " >/dev/full");
+    EXPECT_EQ(full.code, 1) << command;
+    EXPECT_THAT(full.err, HasSubstr("cannot write to standard output")) << command;
+  }
   for (const std::string command : {"yoke backends", "yoke check-plugin --list", "kit --list"}) {
     const auto full = shell(command + " >/dev/full");
     EXPECT_EQ(full.code, 1) << command;

@@ -270,17 +270,18 @@ TEST(YokeTrainStop, OneShardWarnsOfMergeOptions) {
   EXPECT_EQ(warning({"--shards", "2", "--wire", "bf16", "--merge", "ring"}), "");
 }
 
-// Runs a short training with standard error on a new terminal, and returns what it wrote there.
-std::string written_to_terminal(const char* type, const std::string& length = "--epochs 2") {
+// Runs the command with standard error on a new terminal, and returns what it wrote there.
+std::string written_to_terminal(const char* type, const std::string& words = "train --epochs 2 --shards 1",
+                                const std::string& expected = "epoch 2/2: ") {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   EXPECT_EQ(::grantpt(terminal) + ::unlockpt(terminal), 0);
   const std::string script =
       std::string(type == nullptr ? "unset TERM" : "export TERM=" + std::string(type)) +
-      "; exec " YOKE_TEST_COMMAND " train " + length + " --shards 1 2> " + ::ptsname(terminal);
+      "; exec " YOKE_TEST_COMMAND " " + words + " 2> " + ::ptsname(terminal);
   const int other_end = ::open(::ptsname(terminal), O_RDWR | O_NOCTTY);  // keeps the output for the read
   const auto outcome = test::Command({"-c", script}, std::nullopt, false, "/bin/sh").wait();
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_THAT(outcome.out, HasSubstr("epoch 2/2: "));
+  EXPECT_THAT(outcome.out, HasSubstr(expected));
   ::fcntl(terminal, F_SETFL, O_NONBLOCK);
   std::string text(1 << 16, '\0');
   const ssize_t size = ::read(terminal, text.data(), text.size());
@@ -294,10 +295,16 @@ TEST(YokeTrainStop, ProgressIsDrawnOnlyOnTerminalsThatCanRedraw) {
   EXPECT_THAT(written_to_terminal("xterm"), HasSubstr("\r\033[K"));
   EXPECT_EQ(written_to_terminal("dumb"), "");
   EXPECT_EQ(written_to_terminal(nullptr), "");
+  const std::string kit =
+      "check-plugin --filter 'load.*' " + test::plugin_folder() + "/libyoke_backend_null.so";
+  EXPECT_THAT(written_to_terminal("xterm", kit, "PASSED"), HasSubstr("\r\033[K"));
+  EXPECT_EQ(written_to_terminal("dumb", kit, "PASSED"), "");
+  EXPECT_EQ(written_to_terminal(nullptr, kit, "PASSED"), "");
 }
 
 TEST(YokeTrainStop, ProgressCountsTheStepsOfTheRunAndNotOfWholeEpochs) {
-  EXPECT_THAT(written_to_terminal("xterm", "--steps 130"), HasSubstr("epoch 1/2, step 1/130 ["));
+  EXPECT_THAT(written_to_terminal("xterm", "train --steps 130 --shards 1"),
+              HasSubstr("epoch 1/2, step 1/130 ["));
 }
 
 }  // namespace
