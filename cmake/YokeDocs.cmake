@@ -13,7 +13,7 @@ endif()
 set(filter ${PROJECT_BINARY_DIR}/docs/filter.sed)
 file(WRITE ${filter} [[
 \,^ *//,{
-  s,[@<>\\#"&~],\\&,g
+  s,[@<>\\#"&],\\&,g
   s,^( *)//,\1///,
 }
 \,^[^"]*[;{\,)] +// ,s,^([^"/]*[;{\,)]) +// (.*)$,\1 ///< \2,

@@ -100,9 +100,9 @@ std::map<std::string, std::string> distributed_names(const GradUpdate& update, c
 
 }  // namespace yoke
 
+namespace std {  // not struct std::hash, which Doxygen 1.9 cannot read
 template <>
-struct std::hash<yoke::DistributedParamId> {
-  std::size_t operator()(yoke::DistributedParamId id) const noexcept {
-    return std::hash<std::uint64_t>()(id.value());
-  }
+struct hash<yoke::DistributedParamId> {
+  size_t operator()(yoke::DistributedParamId id) const noexcept { return hash<uint64_t>()(id.value()); }
 };
+}  // namespace std
