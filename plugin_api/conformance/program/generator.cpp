@@ -217,9 +217,15 @@ Type Generator::number_type() {
 }
 
 void Generator::choose_sizes() {
-  if (options_.chains) {  // few and small, so that many reads match a temporary
-    pool_ = {2 + random_.below(3), 3 + random_.below(3), chance(20) ? 1U : 4U};
-    iteration_limit_ = 2000;
+  if (options_.chains) {  // few, so that many reads match a temporary
+    if (options_.large) {
+      pool_ = {one_of<std::uint64_t>({7, 8, 9, 15, 16, 17}), one_of<std::uint64_t>({31, 32, 33, 63, 64, 65}),
+               chance(20) ? 1U : one_of<std::uint64_t>({127, 128, 129, 255, 256, 257})};
+      iteration_limit_ = 20000;
+    } else {
+      pool_ = {2 + random_.below(3), 3 + random_.below(3), chance(20) ? 1U : 4U};
+      iteration_limit_ = 2000;
+    }
     return;
   }
   if (options_.vast) {
