@@ -207,6 +207,36 @@ TEST(Checkpoint, OtherNumbersOfShardsAndPlacementsGoOnWithinRounding) {
   });
 }
 
+TEST(SavedParameters, ReachEveryShardUnderEachStrategy) {
+  const TemporaryFolder folder;
+  const auto run = [&](const DataParallelOptions& options, const std::function<void(Trainer&)>& body) {
+    const auto model = nn::sequential(nn::linear(5), nn::relu(), nn::linear(1));
+    const auto loss = [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
+    data_parallel(options, tensor(some_numbers(36, 1), {12, 3}), tensor(some_numbers(12, 2), {12, 1}), loss,
+                  body);
+  };
+  double expected = 0;
+  run(options_for(1, 0.1F), [&](Trainer& trainer) {
+    trainer.step();
+    trainer.save_params(folder / "p.npz");
+    trainer.step();
+    expected = trainer.loss_value();
+  });
+  for (const auto& [strategy, placement] : strategies_and_placements()) {
+    SCOPED_TRACE(std::string(merge_strategy_name(strategy)) + ", " + placement_name(placement));
+    DataParallelOptions options = options_for(3, 0.1F);
+    options.merge = strategy;
+    options.placement = placement;
+    options.check_replicas_every = 1;
+    run(options, [&](Trainer& trainer) {
+      trainer.step();  // with other parameters
+      trainer.restore_params(folder / "p.npz");
+      trainer.step();
+      EXPECT_NEAR(trainer.loss_value(), expected, 1e-6);
+    });
+  }
+}
+
 TEST(Checkpoint, HasWhatTheRunWas) {
   const TemporaryFolder folder;
   train({.optimizer = AdamW{}, .precision = Precision::kF16}, 2, [&](Trainer& trainer) {
