@@ -86,7 +86,14 @@ std::uint32_t GradientSum::level_of(std::uint32_t number) const {
     throw Error(ErrorCode::kOutOfRange,
                 "gradient sum: " + detail::outside_text("micro-batch", number, count_));
   }
+  require_levels();
   return order_ == SumOrder::kTree ? static_cast<std::uint32_t>(std::popcount(number)) : std::min(1U, number);
+}
+
+void GradientSum::require_levels() const {
+  if (levels_.empty()) {
+    throw Error(ErrorCode::kFailedPrecondition, "gradient sum: it is empty");
+  }
 }
 
 void GradientSum::require_pieces() const {
@@ -118,6 +125,7 @@ void GradientSum::clear(std::uint32_t number) const {
 }
 
 void GradientSum::link_buckets(const StepPlan& plan, CodeCache& codes) {
+  require_levels();
   if (order_ != SumOrder::kSequence) {
     throw Error(ErrorCode::kFailedPrecondition,
                 "gradient sum: only a sum in sequence can be added bucket by bucket");

@@ -23,12 +23,14 @@ void fill_with_zeros(const Context& context, std::string_view name) {
 }  // namespace
 
 void StepPlan::require(Stage stage, const char* call) const {
+  if (shards_.empty()) {  // a moved-from plan still has its stage
+    throw Error(ErrorCode::kFailedPrecondition, std::string("step plan: ") + call + ": it is empty");
+  }
   if (stage_ < stage) {
-    constexpr const char* kBefore[] = {"", "it is empty", "call allocate() first",
-                                       "call allocate_gradients() first", "call link() first"};
+    constexpr const char* kBefore[] = {"", "", "call allocate() first", "call allocate_gradients() first",
+                                       "call link() first"};
     throw Error(ErrorCode::kFailedPrecondition,
-                std::string("step plan: ") + call + ": " +
-                    (stage_ == Stage::kEmpty ? kBefore[1] : kBefore[static_cast<std::size_t>(stage)]));
+                std::string("step plan: ") + call + ": " + kBefore[static_cast<std::size_t>(stage)]);
   }
 }
 

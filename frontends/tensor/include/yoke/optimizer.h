@@ -149,8 +149,9 @@ class Optimizer {
   const std::vector<std::string>& states() const { return rule_.states; }
   const OptimizerRule& rule() const { return rule_; }
   std::uint32_t group_of(std::string_view parameter) const;  // as UpdateOperands::group
-  // Calls the function and checks its operands and its result. Error kInvalidArgument: `value` is not a leaf, the
-  // number of states, a shape or a type differs, or the number over all gradients is missing.
+  // Calls the function and checks its operands and its result. Errors: kInvalidArgument: `value` is not a leaf, the
+  // number of states, a shape or a type differs, or the number over all gradients is missing; kFailedPrecondition: the
+  // object is moved from.
   std::vector<Update> update(const UpdateOperands& operands) const;
   std::vector<Update> update(const Tensor& value, const Tensor& gradient, const std::vector<Tensor>& states,
                              const Tensor& learning_rate) const;

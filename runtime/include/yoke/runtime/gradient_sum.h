@@ -22,8 +22,8 @@ enum class SumOrder {
 // gradients in an arena of its level; level 0 is the shard's own. In every step, and for every micro-batch in
 // turn, the caller launches its program or calls clear(), and then calls add(). Afterwards the shard's gradients
 // are the sum. A micro-batch may be computed in pieces, which are added up in sequence. Needs the gradients of a
-// StepPlan to be allocated. The functions that take a number throw Error kOutOfRange if it is not less than `count`.
-// Not thread-safe.
+// StepPlan to be allocated. The functions that take a number throw Error kOutOfRange if it is not less than `count`,
+// which is 0 for a default-constructed sum. A moved-from sum throws Error kFailedPrecondition. Not thread-safe.
 class GradientSum {
  public:
   // The number of arenas besides the shard's own, each as large as its gradients.
@@ -57,6 +57,7 @@ class GradientSum {
 
  private:
   std::uint32_t level_of(std::uint32_t number) const;
+  void require_levels() const;
   void require_pieces() const;
 
   std::uint32_t count_ = 0;

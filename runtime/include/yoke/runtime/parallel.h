@@ -25,6 +25,7 @@ class SymbolTable {
   // Precondition: `other` has the same names in the same order.
   void take_values(const SymbolTable& other) { values_ = other.values_; }
   std::size_t size() const { return values_.size(); }
+  // Precondition: slot < size().
   std::int64_t value(std::size_t slot) const { return values_[slot]; }
   // Error kInvalidArgument: the table has no such name; the message lists the known names.
   std::size_t slot(std::string_view name, const std::string& program) const;
@@ -242,7 +243,8 @@ class StepPlan {
   // routine.
   void each_merge(const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const;
 
-  // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called;
+  // Errors of the functions below: kFailedPrecondition, the function before it in the order was not called, or the
+  // plan is empty: default-constructed, or moved from;
   // kInvalidArgument, `update` is empty, there are not as many tables as shards, or `number` has functions other than
   // StepOptions::has_number says.
   //
