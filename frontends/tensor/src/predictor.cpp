@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -21,8 +22,8 @@ using detail::fail;
 
 namespace {
 
-std::string described(std::int32_t type, const Dims& dims) {
-  return std::string(program::type_name(static_cast<Type>(type))) + dims_text(dims);
+std::string described(const TensorSpec& spec) {
+  return std::string(program::type_name(static_cast<Type>(spec.type))) + dims_text(spec.dims);
 }
 
 std::shared_ptr<Stream> open_stream(const PredictorOptions& options, std::shared_ptr<Runtime>& runtime) {
@@ -40,8 +41,9 @@ struct Predictor::Impl {
       : model(std::move(given)), context(open_stream(options, runtime)) {
     device_name = options.backend_name + ":" + std::to_string(options.device);
     for (NamedArray& array : parameters) {
-      std::string name = array.name;
-      arrays.emplace(std::move(name), std::move(array));
+      arrays.emplace(std::move(array.name),
+                     Given{{static_cast<std::int32_t>(array.type), std::move(array.dims)},
+                           std::make_shared<std::vector<std::byte>>(std::move(array.bytes))});
     }
   }
 
@@ -49,27 +51,34 @@ struct Predictor::Impl {
   void upload(const Parameter& parameter) {
     const std::string& name = parameter.name();
     const TensorSpec spec{static_cast<std::int32_t>(parameter.type()), parameter.dims()};
-    if (!context.has(name)) {
-      const auto found = arrays.find(name);
-      const bool is_given = found != arrays.end();
-      if (!is_given && (!arrays.empty() || !parameter.has_values())) {
-        fail("predict: the parameter '" + name +
-             "' has no values; use the model that was trained, or give its values");
+    if (uploaded.contains(name)) {
+      if (!(context.tensor(name).spec == spec)) {
+        fail("predict: two parameters have the name '" + name + "'; give them different names");
       }
-      const auto type = is_given ? static_cast<std::int32_t>(found->second.type) : spec.type;
-      if (is_given && (type != spec.type || found->second.dims != spec.dims ||
-                       found->second.bytes.size() != spec.byte_count())) {
-        fail("predict: the values of the parameter '" + name + "' are " +
-             described(type, found->second.dims) + ", but the model has " + described(spec.type, spec.dims) +
-             "; use the model that was trained, and inputs of the same shape");
-      }
-      const auto values = parameter.values();
+      return;
+    }
+    const auto found = arrays.find(name);
+    const bool is_given = found != arrays.end();
+    if (!is_given && (!arrays.empty() || !parameter.has_values())) {
+      fail("predict: the parameter '" + name +
+           "' has no values; use the model that was trained, or give its values");
+    }
+    if (is_given && (!(found->second.spec == spec) || found->second.bytes->size() != spec.byte_count())) {
+      fail("predict: the values of the parameter '" + name + "' are " + described(found->second.spec) +
+           ", but the model has " + described(spec) +
+           "; use the model that was trained, and inputs of the same shape");
+    }
+    const auto values = parameter.values();
+    const auto bytes = is_given ? found->second.bytes
+                                : std::make_shared<std::vector<std::byte>>(values.begin(), values.end());
+    if (!context.has(name)) {  // unless an earlier upload has failed
       context.allocate(name, spec);
-      detail::write_now(context, name,
-                        is_given ? std::exchange(found->second.bytes, {})
-                                 : std::vector<std::byte>(values.begin(), values.end()));
-    } else if (!(context.tensor(name).spec == spec)) {
-      fail("predict: two parameters have the name '" + name + "'; give them different names");
+    }
+    context.from_host(name, *bytes);
+    detail::wait_for_copy(*context.stream(), bytes);
+    uploaded.insert(name);
+    if (is_given) {
+      found->second.bytes.reset();
     }
   }
 
@@ -114,8 +123,13 @@ struct Predictor::Impl {
   std::shared_ptr<Runtime> runtime;
   std::string device_name;
   Model model;
-  std::map<std::string, NamedArray> arrays;  // by name; without bytes once they are on the device
-  Context context;                           // the parameters and scalars
+  struct Given {
+    TensorSpec spec;
+    std::shared_ptr<std::vector<std::byte>> bytes;  // null once they are on the device
+  };
+  std::map<std::string, Given> arrays;  // by name
+  std::set<std::string> uploaded;       // names of the parameters whose values are on the device
+  Context context;                      // the parameters and scalars
   detail::ScalarTable scalars;
   CodeCache codes;
   std::map<std::vector<std::tuple<std::string, Type, Dims>>, detail::LinkedRows> linked;  // by the fields

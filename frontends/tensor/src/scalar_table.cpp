@@ -31,18 +31,18 @@ void ScalarTable::add(std::span<Context> contexts, std::span<const Tensor> scala
   contexts_.assign(contexts.begin(), contexts.end());
   for (const Tensor& scalar : scalars) {
     const std::string name = scalar_name(scalar);
-    const auto known = std::find_if(entries_.begin(), entries_.end(),
-                                    [&](const Entry& entry) { return entry.name == name; });
-    if (known != entries_.end()) {
-      if (!known->scalar.is(scalar)) {
-        fail("two scalars are named '" + scalar.name() + "'; use one, or give them different names");
-      }
-      continue;
+    auto entry =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Entry& one) { return one.name == name; });
+    if (entry == entries_.end()) {
+      entry = entries_.insert(entry, {scalar, name, scalar.node()->scalar->value});
+    } else if (!entry->scalar.is(scalar)) {
+      fail("two scalars are named '" + scalar.name() + "'; use one, or give them different names");
     }
-    entries_.push_back({scalar, name, scalar.node()->scalar->value});
-    for (Context& context : contexts_) {
-      context.allocate(name, {static_cast<std::int32_t>(scalar.type()), {}});
-      fill_scalar(context, name, scalar, entries_.back().sent);
+    for (; entry->allocated < contexts_.size(); ++entry->allocated) {
+      contexts_[entry->allocated].allocate(name, {static_cast<std::int32_t>(scalar.type()), {}});
+    }
+    for (; entry->filled < contexts_.size(); ++entry->filled) {
+      fill_scalar(contexts_[entry->filled], name, scalar, entry->sent);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <yoke/runtime/context.h>
 #include <yoke/tensor.h>
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,9 @@ class ScalarTable {
     Tensor scalar;
     std::string name;
     double sent = 0;
+    // Numbers of contexts; fewer than all if add() has failed.
+    std::size_t allocated = 0;
+    std::size_t filled = 0;
   };
   std::vector<Entry> entries_;
   std::vector<Context> contexts_;

@@ -120,6 +120,8 @@ bool Trainer::Impl::fetch() {
     return true;
   } catch (const Error& error) {
     note(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    note(ErrorCode::kResourceExhausted, "the host has no memory left for the batch");
   } catch (const std::exception& error) {
     note(ErrorCode::kUnknown, std::string("the feed failed: ") + error.what());
   } catch (...) {
@@ -140,7 +142,11 @@ void Trainer::Impl::fetch_current() {
 }
 
 void Trainer::Impl::fetch_ahead() {
-  while (is_fed() && !fetch_error && fetched < step_number + detail::kFeedSlots && fetch()) {
+  try {
+    while (is_fed() && !fetch_error && fetched < step_number + detail::kFeedSlots && fetch()) {
+    }
+  } catch (
+      const std::bad_alloc&) {  // no memory for fetch_error: the step that needs the batch asks for it again
   }
 }
 

@@ -3,22 +3,11 @@
 // The result is std::bad_alloc or an Error: no crash, no hang, no leaked object, and the next attempt succeeds.
 #include <yoke/yoke.h>
 
-#include <new>
-
-#include "count_allocations.h"
-#include "rig.h"
-#include "rounds.h"
+#include "sweep.h"
 #include "test_paths.h"
 
 namespace yoke::test {
 namespace {
-
-using Which = FailAllocations::Which;
-
-// The failures must not make later work in the same runtime wait for a timeout.
-constexpr auto kSlow = 10s;
-
-constexpr std::uint64_t kSparse = 31 / rounds(31);
 
 constexpr std::string_view kProgram = R"(yoke.program 1
 program step(symbol row in 0..4) {
@@ -27,42 +16,6 @@ program step(symbol row in 0..4) {
   y[i] = y[i] + exp(x[row, i])
 }
 )";
-
-// Runs `work` with failing calls 0, stride, 2 * stride, ... until one run makes no such call; in builds with
-// sanitizers, which are slow, with fewer after the first 30. `check` follows each run. Returns the number of runs
-// that failed.
-std::uint64_t sweep(Which which, std::uint64_t stride, const std::function<void()>& work,
-                    const std::function<void()>& check) {
-  std::uint64_t failed_runs = 0;
-  for (std::uint64_t first = 0;; first += first < 30 ? stride : stride * kSparse) {
-    SCOPED_TRACE("call " + std::to_string(first) + " of operator new fails");
-    const auto begin = std::chrono::steady_clock::now();
-    bool is_reached = false;
-    bool has_failed = false;
-    std::optional<ErrorCode> other;
-    {
-      const FailAllocations failing(first, which);
-      try {
-        work();
-      } catch (const Error& error) {
-        has_failed = true;
-        if (error.code() != ErrorCode::kResourceExhausted && error.code() != ErrorCode::kFailedPrecondition) {
-          other = error.code();
-        }
-      } catch (const std::bad_alloc&) {
-        has_failed = true;
-      }
-      is_reached = FailAllocations::call_count() > first;
-    }
-    EXPECT_FALSE(other) << code_name(other.value_or(ErrorCode::kOk));
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, kSlow);
-    failed_runs += has_failed ? 1 : 0;
-    check();
-    if (!is_reached || ::testing::Test::HasFailure()) {
-      return failed_runs;
-    }
-  }
-}
 
 class Memory : public ::testing::TestWithParam<std::tuple<Streams, Which>> {
  protected:
@@ -78,15 +31,6 @@ class Memory : public ::testing::TestWithParam<std::tuple<Streams, Which>> {
 std::string case_name(const ::testing::TestParamInfo<std::tuple<Streams, Which>>& info) {
   return ::testing::PrintToString(std::get<0>(info.param)) +
          (std::get<1>(info.param) == Which::kOne ? "OneCall" : "AllCallsFrom");
-}
-
-void expect_no_objects(const Backend& backend, std::uint64_t devices) {
-  const yoke_live_counts counts = backend.live_counts();
-  EXPECT_EQ(counts.devices, devices);
-  EXPECT_EQ(counts.buffers, 0U);
-  EXPECT_EQ(counts.streams, 0U);
-  EXPECT_EQ(counts.codes, 0U);
-  EXPECT_EQ(counts.routines, 0U);
 }
 
 TEST_P(Memory, CreatingARuntimeAndAStream) {

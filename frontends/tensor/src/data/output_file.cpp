@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // frontends/tensor/src/data/output_file.cpp: buffers the output, and keeps the first failure.
 #include <yoke/output_file.h>
-#include <yoke/runtime/error.h>
 
 #include <array>
-#include <optional>
+#include <exception>
 #include <span>
 #include <streambuf>
 
@@ -20,7 +19,7 @@ class OutputFile::Buffer final : public std::streambuf {
 
   void commit() {
     if (error_) {
-      throw *error_;
+      std::rethrow_exception(error_);
     }
     file_.commit();
   }
@@ -32,8 +31,8 @@ class OutputFile::Buffer final : public std::streambuf {
     }
     try {
       file_.write(std::as_bytes(std::span(pbase(), pptr())));
-    } catch (const Error& error) {
-      error_ = error;
+    } catch (...) {  // an Error, or bad_alloc for its text; the stream would drop either
+      error_ = std::current_exception();
       return -1;
     }
     setp(bytes_.data(), bytes_.data() + bytes_.size());
@@ -52,7 +51,7 @@ class OutputFile::Buffer final : public std::streambuf {
  private:
   detail::NewFile file_;
   std::array<char, 1U << 16U> bytes_;
-  std::optional<Error> error_;
+  std::exception_ptr error_;
 };
 
 OutputFile::OutputFile(const std::filesystem::path& target)

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/embedding/frontend_memory_test.cpp: operator new fails while the frontend lowers, predicts, feeds, exchanges
+// tensors, and reads and writes files. The result is std::bad_alloc or an Error, and the next attempt succeeds.
+#include <sys/resource.h>
+#include <yoke/output_file.h>
+#include <yoke/program/text.h>
+#include <yoke/runtime/dlpack.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "sweep.h"
+
+namespace yoke::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FrontendMemory : public ::testing::TestWithParam<Which> {};
+
+// About 97 runs.
+std::uint64_t stride_of(const std::function<void()>& work) {
+  work();  // with what is allocated only once
+  const std::uint64_t before = allocation_count();
+  work();
+  return std::max<std::uint64_t>((allocation_count() - before) / 97, 1);
+}
+
+TEST_P(FrontendMemory, Lowering) {
+  const nn::Module model = nn::sequential(nn::linear(3), nn::relu(), nn::linear(1));
+  const Tensor x = placeholder("x", Type::kF32, {4, 2});
+  const auto square = [](const std::vector<Tensor>& in) { return std::vector<Tensor>{in[0] * in[0]}; };
+  const auto total = [](const auto& carry, const auto& row) { return Scan{{carry[0] + row[0]}, {carry[0]}}; };
+  std::string text;
+  const auto work = [&] {
+    const Tensor y = composite({.name = "square", .forward = square}, {model(x)})[0];
+    const Tensor loss = sum(cumsum(y)) + sum(scan(total, {zeros(Type::kF32, {1})}, {y}).carry[0]);
+    const GradUpdate update = grad_update(loss);
+    const Lowered lowered = sgd_update(update, 0.1F, {.momentum = 0.9});
+    text = program::print(update.lowered.program) + program::print(lowered.program);
+  };
+  const std::uint64_t stride = stride_of(work);
+  const std::string expected = std::exchange(text, {});
+  const auto check = [&] {
+    work();
+    EXPECT_EQ(text, expected);
+  };
+  EXPECT_GT(sweep(GetParam(), stride, work, check), 50U / kSparse);
+}
+
+// A Predictor whose first call has failed predicts the same as another one, unless its stream has failed.
+TEST_P(FrontendMemory, Predicting) {
+  const Tensor inputs = tensor<float>({1, 2, 3, 4}, {2, 2});
+  const Tensor offsets = tensor<float>({10, 20}, {1, 2}, "offsets");
+  const Scalar scale = scalar("scale", 2);
+  const nn::Module layer = nn::linear(1);
+  const auto model = [&](const Tensor& x) { return layer(x + offsets) * scale; };
+  RuntimeOptions options = Rig::with_defaults({});
+  const auto runtime = std::make_shared<Runtime>(options);
+  register_backend(*runtime, 0);
+  std::vector<std::byte> ones(8);
+  const std::array<float, 2> values = {1, 1};
+  std::memcpy(ones.data(), values.data(), ones.size());
+  const std::vector<NamedArray> weights = {{"weight", Type::kF32, {1, 2}, ones},
+                                           {"bias", Type::kF32, {1}, std::vector<std::byte>(4)}};
+  std::optional<Predictor> predictor;
+  const auto make = [&] {
+    predictor.emplace(weights, model, PredictorOptions{.backend_name = "test0", .runtime = runtime});
+  };
+  const auto backend = runtime->backend("test0");
+  const std::vector<double> expected = {66, 74};
+  std::uint64_t repeated = 0;
+  const auto check = [&] {
+    try {
+      EXPECT_EQ(host_values(predictor->predict(inputs)), expected);
+      ++repeated;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+    }
+    predictor.reset();
+    expect_no_objects(*backend, 0);
+    make();
+  };
+  make();
+  const std::uint64_t stride = stride_of([&] {
+    make();
+    (void)predictor->predict(inputs);
+  });
+  make();
+  EXPECT_GT(sweep(
+                GetParam(), stride, [&] { (void)predictor->predict(inputs); }, check),
+            30U / kSparse);
+  EXPECT_GT(repeated, 30U / kSparse);
+  const auto whole = [&] {
+    Predictor one(weights, model, {.backend_name = "test0", .runtime = runtime});
+    (void)one.predict(inputs, 1);
+  };
+  predictor.reset();
+  EXPECT_GT(sweep(GetParam(), stride_of(whole), whole, [&] { expect_no_objects(*backend, 0); }),
+            30U / kSparse);
+}
+
+// A step that fails for lack of memory can be repeated; the feed is asked for the same batches.
+TEST_P(FrontendMemory, Feeding) {
+  RuntimeOptions options = Rig::with_defaults({});
+  const auto runtime = std::make_shared<Runtime>(options);
+  register_backend(*runtime, 0);
+  const auto backend = runtime->backend("test0");
+  const auto train = [&](std::uint64_t first) {
+    const nn::Module model =
+        nn::linear(1, {.weight_init = Initializer::zeros(), .bias_init = Initializer::zeros()});
+    const auto next = [](std::int64_t number) {
+      const auto base = static_cast<float>(number);
+      return Batch(tensor<float>({base, 2, 3, base}, {2, 2}), tensor<float>({1, base}, {2, 1}));
+    };
+    const Feed feed({YOKE_TYPE_F32, {8, 2}}, {YOKE_TYPE_F32, {8, 1}}, next);
+    DataParallelOptions training;
+    training.runtime = runtime;
+    training.backend_name = "test0";
+    training.shards = 2;
+    training.batch_size = 2;
+    training.learning_rate = 0.01F;
+    const auto loss_of = [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
+    bool has_failed = false;
+    data_parallel(training, feed, loss_of, [&](Trainer& trainer) {
+      trainer.step();
+      try {
+        const FailAllocations failing(first, GetParam());
+        trainer.step();
+      } catch (const Error& error) {
+        has_failed = true;
+        EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+      } catch (const std::bad_alloc&) {
+        has_failed = true;
+      }
+      while (trainer.step_count() < 4) {
+        trainer.step();
+      }
+      trainer.wait();
+    });
+    return std::pair(host_values(nn::parameters(model).at(0).tensor()), has_failed);
+  };
+  const auto expected = train(1U << 30U).first;
+  for (std::uint64_t first = 0; first < 80 && !HasFailure(); first += 1) {
+    SCOPED_TRACE("call " + std::to_string(first) + " of operator new fails");
+    try {
+      EXPECT_EQ(train(first).first, expected);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+    }
+    expect_no_objects(*backend, 0);
+  }
+}
+
+TEST_P(FrontendMemory, ExchangingTensorsByDlpack) {
+  auto control = std::make_shared<Control>();
+  control->provides.memory = true;
+  control->device_info.host_visible = true;
+  RuntimeOptions options;
+  options.log_sink = [](LogLevel, std::string_view) {};
+  const Rig rig(control, options);
+  std::uint64_t exchanged = 0;
+  const auto work = [&] {
+    Context context(rig.stream());
+    const ContextTensor& tensor = context.init_zeros("x", {YOKE_TYPE_F32, {2, 3}});
+    context.stream()->wait();
+    Context other(context.stream());
+    auto* const shared = to_dlpack(tensor);
+    shared->flags |= dlpack::kDLReadOnly;
+    try {
+      from_dlpack(other, "y", shared);
+      ++exchanged;
+    } catch (...) {
+      shared->deleter(shared);
+      throw;
+    }
+  };
+  EXPECT_GT(sweep(GetParam(), 1, work, [&] { expect_no_objects(*rig.backend, 1); }), 20U);
+  EXPECT_GT(exchanged, 0U);
+}
+
+// ---- files ----
+
+class FileMemory : public FrontendMemory {
+ protected:
+  FileMemory() { fs::create_directory(folder_); }
+  ~FileMemory() override { fs::remove_all(folder_); }
+  // The names in a folder, sorted.
+  static std::vector<std::string> names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  static std::vector<NamedArray> arrays(std::uint8_t value) {
+    const std::vector<std::byte> bytes(400, std::byte{value});
+    return {
+        {"a", Type::kF32, {10, 10}, bytes}, {"b", Type::kBF16, {200}, bytes}, {"c", Type::kU8, {400}, bytes}};
+  }
+
+  const fs::path folder_ = fs::temp_directory_path() / ("yoke-memory-" + std::to_string(::getpid()));
+};
+
+TEST_P(FileMemory, SavingAndLoadingArrays) {
+  const fs::path file = folder_ / "arrays.npz";
+  save_npz(file, arrays(1));
+  const auto check = [&] {
+    EXPECT_EQ(names_in(folder_), std::vector<std::string>{"arrays.npz"});
+    const std::vector<NamedArray> loaded = load_npz(file);
+    ASSERT_EQ(loaded.size(), 3U);
+    const std::vector<NamedArray> expected = arrays(static_cast<std::uint8_t>(loaded[0].bytes[0]));
+    for (std::size_t i = 0; i < loaded.size(); ++i) {  // of one save
+      EXPECT_EQ(loaded[i].bytes, expected[i].bytes);
+    }
+  };
+  const auto save = [&, given = arrays(2)] { save_npz(file, given); };
+  EXPECT_GT(sweep(GetParam(), 1, save, check), 10U);
+  EXPECT_EQ(load_npz(file)[0].bytes, arrays(2)[0].bytes);
+  EXPECT_GT(sweep(
+                GetParam(), 1, [&] { (void)load_npz(file); }, check),
+            10U);
+}
+
+// The file's limit is reached, and no memory is left to say so.
+TEST_P(FileMemory, AFullDiskIsNotForgotten) {
+  const fs::path file = folder_ / "text";
+  const std::string text(100000, 'x');
+  const auto before = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit usual{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
+  const auto work = [&] {
+    OutputFile output(file);
+    const rlimit small{1000, usual.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    output.stream() << text;
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
+    output.commit();
+    FAIL() << "a part of the text was saved";
+  };
+  const auto check = [&] { EXPECT_TRUE(names_in(folder_).empty()); };
+  for (std::uint64_t first = 0; first < 40; ++first) {
+    const FailAllocations failing(first, GetParam());
+    EXPECT_ANY_THROW(work());
+  }
+  check();
+  std::signal(SIGXFSZ, before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Exhausted, FrontendMemory, ::testing::Values(Which::kOne, Which::kAllFrom),
+                         [](const auto& tested) {
+                           return tested.param == Which::kOne ? "OneCall" : "AllCallsFrom";
+                         });
+INSTANTIATE_TEST_SUITE_P(Exhausted, FileMemory, ::testing::Values(Which::kOne, Which::kAllFrom),
+                         [](const auto& tested) {
+                           return tested.param == Which::kOne ? "OneCall" : "AllCallsFrom";
+                         });
+
+}  // namespace
+}  // namespace yoke::test
