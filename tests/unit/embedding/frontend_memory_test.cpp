@@ -52,56 +52,140 @@ TEST_P(FrontendMemory, Lowering) {
   EXPECT_GT(sweep(GetParam(), stride, work, check), 50U / kSparse);
 }
 
-// A Predictor whose first call has failed predicts the same as another one, unless its stream has failed.
-TEST_P(FrontendMemory, Predicting) {
-  const Tensor inputs = tensor<float>({1, 2, 3, 4}, {2, 2});
-  const Tensor offsets = tensor<float>({10, 20}, {1, 2}, "offsets");
-  const Scalar scale = scalar("scale", 2);
-  const nn::Module layer = nn::linear(1);
-  const auto model = [&](const Tensor& x) { return layer(x + offsets) * scale; };
-  RuntimeOptions options = Rig::with_defaults({});
-  const auto runtime = std::make_shared<Runtime>(options);
-  register_backend(*runtime, 0);
-  std::vector<std::byte> ones(8);
-  const std::array<float, 2> values = {1, 1};
-  std::memcpy(ones.data(), values.data(), ones.size());
-  const std::vector<NamedArray> weights = {{"weight", Type::kF32, {1, 2}, ones},
-                                           {"bias", Type::kF32, {1}, std::vector<std::byte>(4)}};
-  std::optional<Predictor> predictor;
-  const auto make = [&] {
-    predictor.emplace(weights, model, PredictorOptions{.backend_name = "test0", .runtime = runtime});
-  };
-  const auto backend = runtime->backend("test0");
-  const std::vector<double> expected = {66, 74};
-  std::uint64_t repeated = 0;
-  const auto check = [&] {
+// Of the fake backend's buffer_create: what the call does when `calls_left` is 0.
+struct AtBuffer {
+  static inline std::int64_t calls_left = -1;
+  static inline std::function<std::int32_t()> act;
+
+  static std::int32_t create(yoke_device* device, const yoke_buffer_args* args, yoke_buffer** out,
+                             yoke_error* error) {
+    const std::int32_t status = calls_left-- == 0 ? act() : YOKE_STATUS_OK;
+    return status != YOKE_STATUS_OK ? status
+                                    : sdk::detail::kBackendTable.buffer_create(device, args, out, error);
+  }
+};
+
+// A model with parameters, a literal and a scalar.
+class Prediction {
+ public:
+  Prediction() {
+    const auto control = std::make_shared<Control>();
+    control->backend.buffer_create = AtBuffer::create;
+    register_backend(*options_.runtime, 0, control);
+    backend_ = options_.runtime->backend("test0");
+    make();
+  }
+  void make() { predictor_.emplace(weights_, model_, options_); }
+  std::vector<double> operator()(std::int64_t rows = 2) {
+    return host_values(predictor_->predict(inputs_, rows));
+  }
+  // After a failure, another call has the right result, or says that the stream has failed. Then starts anew.
+  void check() {
     try {
-      EXPECT_EQ(host_values(predictor->predict(inputs)), expected);
-      ++repeated;
+      EXPECT_EQ((*this)(), (std::vector<double>{66, 74}));
+      ++repeated_;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
     }
-    predictor.reset();
-    expect_no_objects(*backend, 0);
+    predictor_.reset();
+    expect_no_objects(*backend_, 0);
     make();
-  };
-  make();
+  }
+  std::uint64_t repeated() const { return repeated_; }  // how often the other call succeeded
+
+ private:
+  static std::vector<std::byte> bytes_of(const std::vector<float>& values) {
+    const auto all = bytes(values);
+    return {all.begin(), all.end()};
+  }
+
+  const Tensor inputs_ = tensor<float>({1, 2, 3, 4}, {2, 2});
+  const std::vector<NamedArray> weights_ = {{"weight", Type::kF32, {1, 2}, bytes_of({1, 1})},
+                                            {"bias", Type::kF32, {1}, bytes_of({0})}};
+  const std::function<Tensor(const Tensor&)> model_ =
+      [layer = nn::linear(1), offsets = tensor<float>({10, 20}, {1, 2}, "offsets"),
+       scale = scalar("scale", 2)](const Tensor& x) { return layer(x + offsets) * scale; };
+  PredictorOptions options_ = {.backend_name = "test0",
+                               .runtime = std::make_shared<Runtime>(Rig::with_defaults({}))};
+  std::shared_ptr<Backend> backend_;
+  std::optional<Predictor> predictor_;
+  std::uint64_t repeated_ = 0;
+};
+
+TEST_P(FrontendMemory, Predicting) {
+  Prediction predict;
   const std::uint64_t stride = stride_of([&] {
-    make();
-    (void)predictor->predict(inputs);
+    predict.make();
+    (void)predict();
   });
-  make();
+  predict.make();
+  const auto check = [&] { predict.check(); };
   EXPECT_GT(sweep(
-                GetParam(), stride, [&] { (void)predictor->predict(inputs); }, check),
+                GetParam(), stride, [&] { (void)predict(); }, check),
             30U / kSparse);
-  EXPECT_GT(repeated, 30U / kSparse);
+  EXPECT_GT(predict.repeated(), 30U / kSparse);
   const auto whole = [&] {
-    Predictor one(weights, model, {.backend_name = "test0", .runtime = runtime});
-    (void)one.predict(inputs, 1);
+    predict.make();
+    (void)predict(1);
   };
-  predictor.reset();
-  EXPECT_GT(sweep(GetParam(), stride_of(whole), whole, [&] { expect_no_objects(*backend, 0); }),
-            30U / kSparse);
+  EXPECT_GT(sweep(GetParam(), stride_of(whole), whole, [&] { predict.make(); }), 30U / kSparse);
+}
+
+// All that a Predictor does from each of its allocations on the device on.
+TEST_P(FrontendMemory, UploadingForPredictions) {
+  Prediction predict;
+  const std::int64_t usual = 1000;
+  AtBuffer::calls_left = usual;
+  (void)predict();
+  const std::int64_t buffers = usual - std::exchange(AtBuffer::calls_left, -1);
+  EXPECT_GT(buffers, 4);
+  std::optional<FailAllocations> failing;
+  std::uint64_t failed = 0;
+  for (std::int64_t buffer = 0; buffer < buffers && !HasFailure(); ++buffer) {
+    for (std::uint64_t first = 0; first < rounds(24); ++first) {
+      SCOPED_TRACE("call " + std::to_string(first) + " of operator new after buffer " +
+                   std::to_string(buffer));
+      predict.make();
+      AtBuffer::act = [&] {
+        failing.emplace(first, GetParam());
+        return YOKE_STATUS_OK;
+      };
+      AtBuffer::calls_left = buffer;
+      try {
+        (void)predict();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted) << error.what();
+        ++failed;
+      } catch (const std::bad_alloc&) {
+        ++failed;
+      }
+      failing.reset();
+      predict.check();
+    }
+  }
+  EXPECT_GT(failed, 60U / kSparse);
+  EXPECT_GT(predict.repeated(), 30U / kSparse);
+}
+
+TEST(DeviceMemory, PredictingAfterItRanOut) {
+  Prediction predict;
+  AtBuffer::act = [] { return YOKE_STATUS_OUT_OF_DEVICE_MEMORY; };
+  std::int64_t buffer = 0;
+  for (bool has_failed = true; has_failed; ++buffer) {
+    SCOPED_TRACE(buffer);
+    predict.make();
+    AtBuffer::calls_left = buffer;
+    try {
+      (void)predict();
+      has_failed = false;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kOutOfDeviceMemory) << error.what();
+    }
+    AtBuffer::calls_left = -1;
+    predict.check();
+  }
+  EXPECT_EQ(predict.repeated(), static_cast<std::uint64_t>(buffer));
+  EXPECT_GT(buffer, 5);
 }
 
 // A step that fails for lack of memory can be repeated; the feed is asked for the same batches.
