@@ -292,23 +292,35 @@ class FileMemory : public FrontendMemory {
 };
 
 TEST_P(FileMemory, SavingAndLoadingArrays) {
-  const fs::path file = folder_ / "arrays.npz";
-  save_npz(file, arrays(1));
-  const auto check = [&] {
-    EXPECT_EQ(names_in(folder_), std::vector<std::string>{"arrays.npz"});
-    const std::vector<NamedArray> loaded = load_npz(file);
-    ASSERT_EQ(loaded.size(), 3U);
-    const std::vector<NamedArray> expected = arrays(static_cast<std::uint8_t>(loaded[0].bytes[0]));
-    for (std::size_t i = 0; i < loaded.size(); ++i) {  // of one save
-      EXPECT_EQ(loaded[i].bytes, expected[i].bytes);
-    }
-  };
-  const auto save = [&, given = arrays(2)] { save_npz(file, given); };
-  EXPECT_GT(sweep(GetParam(), 1, save, check), 10U);
-  EXPECT_EQ(load_npz(file)[0].bytes, arrays(2)[0].bytes);
-  EXPECT_GT(sweep(
-                GetParam(), 1, [&] { (void)load_npz(file); }, check),
-            10U);
+  for (const std::string name : {"arrays.npz", "arrays.safetensors"}) {
+    SCOPED_TRACE(name);
+    const fs::path file = folder_ / name;
+    const auto save_as = [&](std::uint8_t value) {
+      return [&file, given = arrays(value)] {
+        if (is_safetensors(file)) {
+          save_safetensors(file, given, {{"key", "value"}, {"other", "\"text\""}});
+        } else {
+          save_npz(file, given);
+        }
+      };
+    };
+    save_as(1)();
+    const auto check = [&] {
+      EXPECT_EQ(names_in(folder_), std::vector<std::string>{name});
+      const std::vector<NamedArray> loaded = load_arrays(file);
+      ASSERT_EQ(loaded.size(), 3U);
+      const std::vector<NamedArray> expected = arrays(static_cast<std::uint8_t>(loaded[0].bytes[0]));
+      for (std::size_t i = 0; i < loaded.size(); ++i) {  // of one save
+        EXPECT_EQ(loaded[i].bytes, expected[i].bytes);
+      }
+    };
+    EXPECT_GT(sweep(GetParam(), 1, save_as(2), check), 10U);
+    EXPECT_EQ(load_arrays(file)[0].bytes, arrays(2)[0].bytes);
+    EXPECT_GT(sweep(
+                  GetParam(), 1, [&] { (void)load_arrays(file); }, check),
+              10U);
+    fs::remove(file);
+  }
 }
 
 // The file's limit is reached, and no memory is left to say so.

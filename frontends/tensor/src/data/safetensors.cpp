@@ -261,21 +261,42 @@ void check_entries(HeaderReader& header, std::uint64_t data_bytes) {
   }
 }
 
-std::string header_of(const std::filesystem::path& path, std::span<const NamedArray* const> arrays,
-                      const std::map<std::string, std::string>& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+// Not as one JSON object, because the destructor of an object or a list of the library allocates memory, and ends the
+// process if none is left.
+std::string header_text(std::span<const NamedArray* const> arrays,
+                        const std::map<std::string, std::string>& metadata) {
+  std::string text = "{";
+  const auto add = [&text](const std::string& key, const std::string& value) {
+    text += (text.ends_with('{') ? "" : ",") + json(key).dump() + ":" + value;
+  };
   if (!metadata.empty()) {
-    header[kMetadata] = metadata;
+    add(kMetadata, "{");
+    for (const auto& [key, value] : metadata) {
+      add(key, json(value).dump());
+    }
+    text += "}";
   }
   std::uint64_t end = 0;
   for (const NamedArray* array : arrays) {
+    add(array->name, "{");
+    add("dtype", json(name_of(array->type)).dump());
+    std::string shape;
+    for (const std::uint64_t dim : array->dims) {
+      shape += (shape.empty() ? "" : ",") + std::to_string(dim);
+    }
+    add("shape", "[" + shape + "]");
     const std::uint64_t begin = std::exchange(end, end + array->bytes.size());
-    header[array->name] = {
-        {"dtype", name_of(array->type)}, {"shape", array->dims}, {"data_offsets", {begin, end}}};
+    add("data_offsets", "[" + std::to_string(begin) + "," + std::to_string(end) + "]");
+    text += "}";
   }
+  return text + "}";
+}
+
+std::string header_of(const std::filesystem::path& path, std::span<const NamedArray* const> arrays,
+                      const std::map<std::string, std::string>& metadata) {
   std::string text;
   try {
-    text = header.dump();
+    text = header_text(arrays, metadata);
   } catch (const json::type_error&) {
     throw Error(ErrorCode::kInvalidArgument,
                 "cannot save to " + path.string() + ": a name or the metadata is not UTF-8; change it");
