@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/embedding/frontend_memory_test.cpp: operator new fails while the frontend lowers, predicts, feeds, exchanges
-// tensors, and reads and writes files. The result is std::bad_alloc or an Error, and the next attempt succeeds.
+// tests/unit/embedding/frontend_memory_test.cpp: operator new fails while the frontend lowers, predicts, feeds,
+// exchanges tensors, and reads and writes files. The result is std::bad_alloc or an Error, and the next attempt
+// succeeds.
 #include <sys/resource.h>
 #include <yoke/output_file.h>
 #include <yoke/program/text.h>
 #include <yoke/runtime/dlpack.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <utility>
 
