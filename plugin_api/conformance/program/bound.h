@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 
@@ -85,6 +86,14 @@ inline MantissaBits mantissa_bits(double value) {
   }
   const int zeros = std::countr_zero(mantissa);
   return {std::max(field, 1) - 1075 + zeros, 64 - std::countl_zero(mantissa) - zeros};
+}
+
+// Whether the f64 `product` of finite numbers is not rounded. std::fma computes the error, which is 0 also if it is too
+// small for f64; then the exact product has a bit below the lowest one of f64.
+inline bool is_exact_product(double x, double y, double product) {
+  constexpr int kLowestBit = -1074;
+  return x == 0 || y == 0 ||
+         (std::fma(x, y, -product) == 0 && mantissa_bits(x).lowest + mantissa_bits(y).lowest >= kLowestBit);
 }
 
 // Terms of a sum of floats, taken together.

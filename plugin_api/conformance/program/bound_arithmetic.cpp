@@ -85,7 +85,7 @@ Bound multiplied(Type type, const Bound& x, const Bound& y) {
     result.product = true;
     result.low = std::min(whole, result.rounded);
     result.high = std::max(whole, result.rounded);
-  } else if (type == Type::kF64 && std::fma(x.low, y.low, -whole) != 0) {
+  } else if (type == Type::kF64 && !is_exact_product(x.low, y.low, whole)) {
     result.product = true;
     result.low = std::nextafter(whole, -kInfinity);
     result.high = std::nextafter(whole, kInfinity);

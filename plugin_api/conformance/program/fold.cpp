@@ -106,7 +106,9 @@ Bound Fold::sum() const {
     return rounded_to(type_, range(low_, high_, false));
   }
   const double own = type_ == Type::kF64 ? 2 : 1;  // this computation uses f64 itself
-  const double error = (kSumUnits * own * half_unit(type_) + 0x1p-53) * 1.01 * count_ * magnitude_;
+  // Below the smallest normal number, a sum with an unrounded product is wrong by up to half of the smallest number.
+  const double smallest = points_ ? 0 : own / 2 * count_ * unit_at(type_, 0);
+  const double error = (kSumUnits * own * half_unit(type_) + 0x1p-53) * 1.01 * count_ * magnitude_ + smallest;
   return rounded_to(type_, range(low_ - error, high_ + error, false));
 }
 

@@ -168,7 +168,7 @@ void PlainSum::add_row(std::int64_t x, std::int64_t w, std::uint64_t count, std:
     }
     const double rounded = program::round_to_type(type_, product);
     const bool inexact =
-        type_ == Type::kF64 ? std::fma(*a, *b, -product) != 0 : may_stay && rounded != product;
+        type_ == Type::kF64 ? !is_exact_product(*a, *b, product) : may_stay && rounded != product;
     if (inexact && type_ == Type::kF64) {
       terms.low += std::nextafter(product, -kInfinity);
       terms.high += std::nextafter(product, kInfinity);

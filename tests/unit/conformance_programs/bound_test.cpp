@@ -191,6 +191,58 @@ TEST(Bounds, ContainProductsThatOverflowOnlyIfRounded) {
   }
 }
 
+// A backend may add an unrounded product that is below the smallest number; in f64 its rounding error is, too.
+TEST(Bounds, ContainFusedProductsBelowTheSmallestNumber) {
+  for (const Type type : {Type::kF32, Type::kF64}) {
+    const double unit = unit_at(type, 0);
+    const Bound factors[] = {bound_of(type, {unit, 0}), bound_of(type, {0.5, 0})};
+    const Bound* pointers[] = {&factors[0], &factors[1]};
+    const Bound product = apply_bound(Op::kMul, type, pointers);
+    EXPECT_TRUE(settled(product).is_point());
+    EXPECT_TRUE(allows(type, settled(product), {0, 0}));
+    const Bound* terms[] = {&product, &factors[0]};
+    const Bound sum = apply_bound(Op::kAdd, type, terms);
+    EXPECT_TRUE(allows(type, sum, {unit, 0}));      // the product is rounded to 0
+    EXPECT_TRUE(allows(type, sum, {2 * unit, 0}));  // 1.5 units, rounded once
+    EXPECT_FALSE(allows(type, sum, {4 * unit, 0}));
+  }
+}
+
+// The sum of x * w for 1, 0.5, 1, 0.5, ... times the smallest number, where fused operations round up to even.
+template <class T>
+void expect_fused_sum_of_smallest_numbers_is_allowed(const std::string& type_name) {
+  constexpr std::size_t kCount = 8;
+  const std::string count = std::to_string(kCount);
+  const program::Program program =
+      program::parse_and_verify(
+          program_of("  arg x : " + type_name + "[" + count + "] in\n  arg w : " + type_name + "[" + count +
+                     "] in\n  arg y : " + type_name + "[] out\n  y[] = sum[k] x[k] * w[k]\n"))
+          .programs[0];
+  const T unit = std::numeric_limits<T>::denorm_min();
+  const std::vector<T> x(kCount, unit);
+  std::vector<T> w(kCount, 1);
+  T fused = 0;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    w[i] = i % 2 == 0 ? T{1} : T{0.5};
+    fused = std::fma(x[i], w[i], fused);
+  }
+  ASSERT_EQ(fused, kCount * unit);
+  Contents contents(3, std::vector<std::byte>(kCount * sizeof(T)));
+  contents[2].resize(sizeof(T));
+  std::memcpy(contents[0].data(), x.data(), kCount * sizeof(T));
+  std::memcpy(contents[1].data(), w.data(), kCount * sizeof(T));
+  const Bound sum = bounds_of(program, contents, {})[2][0];
+  const Type type = program.tensors[2].type;
+  EXPECT_TRUE(allows(type, sum, {fused, 0})) << type_name << ": " << sum.low << " .. " << sum.high;
+  EXPECT_TRUE(allows(type, sum, {kCount / 2 * unit, 0}));  // every product is rounded
+  EXPECT_FALSE(allows(type, sum, {4 * kCount * unit, 0}));
+}
+
+TEST(Bounds, ContainFusedSumsOfSmallestNumbers) {
+  expect_fused_sum_of_smallest_numbers_is_allowed<float>("f32");
+  expect_fused_sum_of_smallest_numbers_is_allowed<double>("f64");
+}
+
 // The first value is infinite if the product is rounded; then it equals the second one and comes first.
 TEST(Bounds, LeaveAnArgumentOpenIfAnEarlierOneMayEqualTheBest) {
   const program::Program program =
