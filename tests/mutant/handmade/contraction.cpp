@@ -119,8 +119,8 @@ float to_tf32(float value) {
   return std::isfinite(value) ? std::bit_cast<float>((bits + 0xfffU + (bits >> 13 & 1U)) & ~0x1fffU) : value;
 }
 
-// One launch. T: type of the operands and the target; Sum: of the accumulators.
-template <class T, class Sum>
+// One launch. T: type of the operands and the target; Sum: of the accumulators; Term: of the terms.
+template <class T, class Sum, class Term>
 class Product {
  public:
   static constexpr std::uint64_t kScratch =
@@ -230,7 +230,8 @@ class Product {
           continue;
         }
         for (std::size_t j = 0; j < kPanelColumns; ++j) {
-          tile[i][j] += static_cast<Sum>(left * b[k * kPanelColumns + static_cast<std::int64_t>(j)]);
+          const T right = b[k * kPanelColumns + static_cast<std::int64_t>(j)];
+          tile[i][j] += static_cast<Sum>(static_cast<Term>(left) * static_cast<Term>(right));
         }
       }
     };
@@ -290,25 +291,28 @@ class ContractionKernel final : public Kernel {
                             plan_->depth() <= kDepth) {}
 
   std::uint64_t scratch_byte_count() const override {
-    return bug("f32_workspace") ? Product<float, float>::kScratch : Product<double, double>::kScratch;
+    return bug("f32_workspace") ? Product<float, float, float>::kScratch
+                                : Product<double, double, double>::kScratch;
   }
   void run(const Launch& launch) const override {
     if (type_ == Type::kF64) {
-      run_typed<double, double>(launch);
+      run_typed<double, double, double>(launch);
     } else if (accumulator_ == Type::kF64 && !bug("f32_accumulator")) {
-      run_typed<float, double>(launch);
+      run_typed<float, double, float>(launch);
+    } else if (kSumsAreWide) {
+      run_typed<float, double, double>(launch);
     } else {
-      run_typed<float, float>(launch);
+      run_typed<float, float, float>(launch);
     }
   }
 
  private:
-  template <class T, class Sum>
+  template <class T, class Sum, class Term>
   void run_typed(const Launch& launch) const {
     const bool is_packed = bug("stale_panel") && has_constant_panel_ && !launch.is_first;
     const T* const a = a_.base<const T>(launch);
     const T* const b = a_.tensor == b_.tensor && bug("same_operand") ? a : b_.base<const T>(launch);
-    Product<T, Sum> product(*plan_, a, b, c_.base<T>(launch), launch.scratch, is_packed);
+    Product<T, Sum, Term> product(*plan_, a, b, c_.base<T>(launch), launch.scratch, is_packed);
     product.run();
     if (bug("symmetric_update") && a == b && a_.tensor == b_.tensor && plan_->is_symmetric()) {
       product.mirror();

@@ -49,8 +49,31 @@ T tanh_of_exp(T x) {
   return std::copysign((1 - decay) / (1 + decay), x);
 }
 
-// The value as it is computed with the bugs reassociated and select_to_max; otherwise the value itself.
+// x * y + z, z + x * y, x * y - z and z - x * y of floats as one operation, which rounds once.
+std::optional<Expr> fused(const Expr& expr) {
+  if (!kFuses || (expr.op != Op::kAdd && expr.op != Op::kSub) || !program::is_float(expr.type)) {
+    return std::nullopt;
+  }
+  const auto negated = [&](const Expr& value) {
+    return expr.op == Op::kSub ? Expr::make(Op::kNeg, {value}) : value;
+  };
+  const Expr& left = expr.args[0];
+  const Expr& right = expr.args[1];
+  if (left.op == Op::kMul) {
+    return Expr::make(Op::kFma, {left.args[0], left.args[1], negated(right)});
+  }
+  if (right.op == Op::kMul) {
+    return Expr::make(Op::kFma, {negated(right.args[0]), right.args[1], left});
+  }
+  return std::nullopt;
+}
+
+// The value as it is computed in the build that fuses, and with the bugs reassociated and select_to_max; otherwise the
+// value itself.
 Expr simplified(const Expr& expr) {
+  if (std::optional<Expr> one = fused(expr)) {
+    return *std::move(one);
+  }
   const auto adds_constant = [](const Expr& sum) {
     return sum.op == Op::kAdd && sum.args[1].op == Op::kConst && program::is_float(sum.type);
   };
@@ -91,6 +114,9 @@ void visit_operations(const Row& row) {
   row(Op::kOr, [](T x, T y, T) { return x != 0 || y != 0; });
   row(Op::kNot, [](T x, T, T) { return x == 0; });
   if constexpr (std::is_floating_point_v<T>) {
+    if (kFuses) {
+      row(Op::kFma, [](T x, T y, T z) { return std::fma(x, y, z); });
+    }
     row(Op::kAbs, [](T x, T, T) { return std::fabs(x); });
     row(Op::kFloor, [](T x, T, T) { return std::floor(x); });
     row(Op::kCeil, [](T x, T, T) { return std::ceil(x); });

@@ -23,6 +23,18 @@ namespace yoke::handmade {
 
 namespace program = yoke::program;
 
+// Two more builds of the kernels, whose results differ from these in ways that the format allows: see README.md.
+#ifdef YOKE_HANDMADE_FUSES
+constexpr bool kFuses = true;  // x * y + z is rounded once
+#else
+constexpr bool kFuses = false;
+#endif
+#ifdef YOKE_HANDMADE_WIDE_SUMS
+constexpr bool kSumsAreWide = true;  // sums and products of f32 are accumulated in f64
+#else
+constexpr bool kSumsAreWide = false;
+#endif
+
 // What a kernel gets at each launch.
 struct Launch {
   std::span<std::byte* const> tensors;

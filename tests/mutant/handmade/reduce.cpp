@@ -116,8 +116,10 @@ class ReduceKernel final : public Kernel {
 
   std::uint64_t scratch_byte_count() const override { return kParts * sizeof(Partial<double>); }
   void run(const Launch& launch) const override {
+    const bool is_wider =
+        kSumsAreWide && formula_.type == Type::kF32 && (reduce_ == Reduce::kSum || reduce_ == Reduce::kProd);
     with_type(formula_.type, [&](auto zero) {
-      if (accumulator_ == Type::kF64) {
+      if (accumulator_ == Type::kF64 || is_wider) {
         run_typed<decltype(zero), double>(launch);
       } else {
         run_typed<decltype(zero), decltype(zero)>(launch);
