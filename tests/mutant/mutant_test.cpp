@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cctype>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <regex>
@@ -16,6 +18,9 @@
 #include <vector>
 
 #include "bugs.h"
+#ifdef YOKE_MUTANT_HANDMADE
+#include "handmade/found.h"
+#endif
 
 namespace yoke::mutant {
 
@@ -84,23 +89,19 @@ std::vector<KitTest> parse_report(const std::string& text) {
   return tests;
 }
 
-// Runs the kit on the mutant with one bug. The seed is fixed, so every run has the same result.
-KitRun run_kit(std::string_view bug, const std::vector<std::string>& options, double timeout_s = 120) {
-  const bool is_second = bug == "second_symbol_is_exported";
-  std::vector<std::string> words = {YOKE_MUTANT_KIT,
-                                    is_second ? YOKE_MUTANT_SECOND_SYMBOL_PLUGIN : YOKE_MUTANT_PLUGIN,
-                                    "--json",
-                                    "--seed",
-                                    "7",
-                                    "--timeout",
+// Runs the kit with these arguments and a bug, which `variable` names. The seed is fixed, so every run has the same
+// result.
+KitRun run_kit_on(const std::string& plugin, const std::string& variable, std::string_view bug,
+                  const std::vector<std::string>& options, double timeout_s) {
+  std::vector<std::string> words = {YOKE_MUTANT_KIT,          plugin, "--json", "--seed", "7", "--timeout",
                                     std::to_string(timeout_s)};
   words.insert(words.end(), options.begin(), options.end());
   KitRun run;
-  run.command = "YOKE_MUTANT_BUG=" + std::string(bug);
+  run.command = variable + "=" + std::string(bug);
   for (const std::string& word : words) {
     run.command += " " + word;
   }
-  ::setenv("YOKE_MUTANT_BUG", std::string(bug).c_str(), 1);
+  ::setenv(variable.c_str(), std::string(bug).c_str(), 1);
   const int out = ::memfd_create("out", MFD_CLOEXEC);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -117,6 +118,27 @@ KitRun run_kit(std::string_view bug, const std::vector<std::string>& options, do
   }
   ::close(out);
   return run;
+}
+
+// Runs the kit on the mutant.
+KitRun run_kit(std::string_view bug, const std::vector<std::string>& options, double timeout_s = 120) {
+  const bool is_second = bug == "second_symbol_is_exported";
+  return run_kit_on(is_second ? YOKE_MUTANT_SECOND_SYMBOL_PLUGIN : YOKE_MUTANT_PLUGIN, "YOKE_MUTANT_BUG", bug,
+                    options, timeout_s);
+}
+
+// Whether a test that `pattern` names failed with a message that matches.
+void expect_found(const KitRun& run, std::string_view pattern, std::string_view message) {
+  const std::string found_by(pattern);
+  EXPECT_EQ(run.code, 1) << run.command;
+  const std::regex says(std::string(message), std::regex::icase);
+  bool is_found = false;
+  for (const KitTest& test : run.with("failed")) {
+    is_found = is_found ||
+               (::fnmatch(found_by.c_str(), test.name.c_str(), 0) == 0 && std::regex_search(test.text, says));
+  }
+  EXPECT_TRUE(is_found) << "no failure of " << found_by << " matches '" << message << "'; all tests:\n"
+                        << list_of(run.tests);
 }
 
 TEST(Mutant, PassesTheKitWithoutABug) {
@@ -209,19 +231,55 @@ TEST_P(PlantedBug, IsFound) {
   const KitRun run = run_kit(
       bug.name, {"--filter", found_by, "--programs", "400", "--fail-fast", "--jobs", "1"}, bug.timeout_s);
 
-  EXPECT_EQ(run.code, 1) << run.command;
-  const std::regex says(std::string(bug.says), std::regex::icase);
-  bool is_found = false;
-  for (const KitTest& test : run.with("failed")) {
-    is_found = is_found ||
-               (::fnmatch(found_by.c_str(), test.name.c_str(), 0) == 0 && std::regex_search(test.text, says));
-  }
-  EXPECT_TRUE(is_found) << "no failure of " << found_by << " matches '" << bug.says << "'; failed:\n"
-                        << list_of(run.with("failed"));
+  expect_found(run, bug.found_by, bug.says);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mutant, PlantedBug, testing::ValuesIn(kBugs),
                          [](const testing::TestParamInfo<Bug>& row) { return std::string(row.param.name); });
+
+#ifdef YOKE_MUTANT_HANDMADE
+// Bugs that were chosen without reading the kit, for tests that find no bug of the mutant.
+class HandmadeBug : public testing::TestWithParam<handmade::FoundBug> {};
+
+KitRun run_kit_on_handmade(std::string_view backend, std::string_view bug,
+                           const std::vector<std::string>& options, int programs = 60) {
+  const std::string file = YOKE_MUTANT_HANDMADE "/libyoke_backend_" + std::string(backend) + ".so";
+  std::vector<std::string> words = {"--programs", std::to_string(programs)};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_kit_on(file, "YOKE_HANDMADE_BUG", bug, words, 120);
+}
+
+TEST_P(HandmadeBug, IsFound) {
+  const handmade::FoundBug& bug = GetParam();
+
+  const KitRun run =
+      run_kit_on_handmade(bug.backend, bug.name, {"--filter", std::string(bug.found_by)}, bug.programs);
+
+  expect_found(run, bug.found_by, bug.says);
+}
+
+INSTANTIATE_TEST_SUITE_P(Mutant, HandmadeBug, testing::ValuesIn(handmade::kFoundBugs),
+                         [](const testing::TestParamInfo<handmade::FoundBug>& row) {
+                           std::string name(row.param.name);
+                           for (const char c : std::string(row.param.found_by)) {
+                             name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+                           }
+                           return name;
+                         });
+
+// The tests fail because of the bugs: without one they pass.
+TEST(Handmade, PassesTheseTestsWithoutABug) {
+  std::map<std::string_view, std::vector<std::string>> filters;
+  for (const handmade::FoundBug& bug : handmade::kFoundBugs) {
+    filters[bug.backend].insert(filters[bug.backend].end(), {"--filter", std::string(bug.found_by)});
+  }
+  for (const auto& [backend, options] : filters) {
+    const KitRun run = run_kit_on_handmade(backend, "", options);
+    EXPECT_EQ(run.code, 0) << run.command << "\n" << list_of(run.with("failed"));
+    EXPECT_TRUE(run.with("unsupported").empty()) << list_of(run.with("unsupported"));
+  }
+}
+#endif
 
 }  // namespace
 }  // namespace yoke::mutant
