@@ -39,11 +39,11 @@ class CodeCache {
   std::shared_ptr<Slot> find(const yoke_device* device, const std::string& fingerprint) {
     const std::lock_guard lock(mutex_);
     std::erase_if(slots_, [](const auto& row) { return is_stale(*row.second, row.second.use_count()); });
-    auto& slot = slots_[{device, fingerprint}];
-    if (!slot) {
-      slot = std::make_shared<Slot>();
+    const std::pair key(device, fingerprint);
+    if (const auto found = slots_.find(key); found != slots_.end()) {
+      return found->second;
     }
-    return slot;
+    return slots_.emplace(key, std::make_shared<Slot>()).first->second;
   }
 
   // Whether no thread uses the slot and its code is gone. Precondition: mutex_ is held, so no
