@@ -37,8 +37,8 @@ std::vector<Option> device_options(const std::vector<std::string>& texts,
 
 // In train_optimizer.cpp. Parses --clip. Throws UsageError.
 void parse_clipping(TrainOptions& options);
-// Removes the patterns of --no-decay that exempt no parameter beyond those of earlier patterns. Returns a warning if some
-// match no parameter, and throws UsageError if none does.
+// Removes the patterns of --no-decay that exempt no parameter beyond those of earlier patterns. Returns a warning if
+// some match no parameter, and throws UsageError if none matches.
 std::string keep_matching_patterns(TrainOptions& options, const nn::Module& model);
 Optimizer optimizer_of(const TrainOptions& options);
 

@@ -129,9 +129,8 @@ void describe_shards(CommandLine& line, TrainOptions& options, TypedOptions& typ
 
 void describe_run(CommandLine& line, TrainOptions& options, TypedOptions& typed) {
   line.integer("seed", &options.seed, {0, kMaxSeed},
-               "seed, not negative, of everything random: weights, half-moons, test rows, --shuffle, "
-               "--augment and others; "
-               "default 0");
+               "seed of everything random: weights, half-moons, test rows, --shuffle, --augment and others; "
+               "not negative, default 0");
   line.texts(
       "option", &options.device_options,
       "option of every device, or of those of one backend (cc.threads=2), may be repeated; yoke backends "

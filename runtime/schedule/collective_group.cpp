@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// runtime/schedule/collective_group.cpp: joins a group, aborts all of it when a member fails, and the groups of a stream.
+// runtime/schedule/collective_group.cpp: joins a group, aborts it when a member fails; the groups of a stream.
 #include <algorithm>
 
 #include "device/call.h"

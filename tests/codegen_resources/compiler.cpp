@@ -322,7 +322,10 @@ std::map<std::string, Resources> read_kept(const std::filesystem::path& file) {
   return {};
 }
 
+// If the folder cannot be written, the next run compiles again.
 void keep(const std::map<std::string, Resources>& resources, const std::filesystem::path& file) {
+  std::error_code ignored;
+  std::filesystem::create_directories(file.parent_path(), ignored);
   const std::filesystem::path part = file.string() + "." + std::to_string(getpid());
   {
     std::ofstream text(part);
@@ -332,7 +335,7 @@ void keep(const std::map<std::string, Resources>& resources, const std::filesyst
     }
     text << kLast << '\n';
   }
-  std::filesystem::rename(part, file);
+  std::filesystem::rename(part, file, ignored);
 }
 
 std::map<std::string, Resources> compile_for(const Target& target, const std::string& source) {
@@ -368,7 +371,6 @@ std::map<std::string, Resources> resources_of(const std::string& source, const T
   std::map<std::string, Resources> resources = read_kept(file);
   if (resources.empty()) {
     resources = compile_for(target, source);
-    std::filesystem::create_directories(folder);
     keep(resources, file);
   }
   return resources;

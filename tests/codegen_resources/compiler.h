@@ -25,8 +25,7 @@ bool is_new_amd(const Target& target);
 std::string compiler_version(const Target& target);
 
 // Compiles for the target and returns the resources of each kernel by name, or those of an earlier call of any process
-// with the same source, compiler and target. Throws std::runtime_error with
-// the compiler's messages.
+// with the same source, compiler and target. Throws std::runtime_error with the compiler's messages.
 std::map<std::string, Resources> resources_of(const std::string& source, const Target& target);
 
 }  // namespace yoke::codegen::test

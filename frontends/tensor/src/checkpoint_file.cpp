@@ -287,8 +287,8 @@ void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
 
 namespace {
 
-// Returns read(checkpoint). If the run goes on and removes the checkpoint meanwhile, reads the next one. What seems to be
-// damaged is read twice, because the run may have replaced it by another one of the same step.
+// Returns read(checkpoint). If the run goes on and removes the checkpoint meanwhile, reads the next one. What seems to
+// be damaged is read twice, because the run may have replaced it by another one of the same step.
 template <class Read>
 auto read_checkpoint(const fs::path& folder, const Read& read) {
   constexpr int kMostTries = 100;

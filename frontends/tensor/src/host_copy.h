@@ -60,10 +60,14 @@ T read_scalar(const Context& context, std::string_view name) {
   return value;
 }
 
-inline void write_now(const Context& context, std::string_view name, std::vector<std::byte> bytes) {
-  const auto memory = std::make_shared<std::vector<std::byte>>(std::move(bytes));
+inline void write_now(const Context& context, std::string_view name,
+                      const std::shared_ptr<std::vector<std::byte>>& memory) {
   context.from_host(name, *memory);
   wait_for_copy(*context.stream(), memory);
+}
+
+inline void write_now(const Context& context, std::string_view name, std::vector<std::byte> bytes) {
+  write_now(context, name, std::make_shared<std::vector<std::byte>>(std::move(bytes)));
 }
 
 }  // namespace yoke::detail

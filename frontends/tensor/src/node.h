@@ -20,6 +20,11 @@
 
 #include "view.h"
 
+namespace yoke {
+class Optimizer;
+struct OptimizerRule;
+}  // namespace yoke
+
 namespace yoke::detail {
 
 enum class Kind : std::uint8_t {
@@ -163,6 +168,8 @@ std::string describe(const Tensor& x);  // "'x' [50, 784]", or "[50, 784]" witho
 // A draw by row uses the streams stream + row * kStreamsOfARow.
 inline constexpr std::int64_t kStreamsOfARow = std::int64_t{1} << 34U;
 void require(const Tensor& x, const char* operation);  // fails if x is empty
+// The rule of an optimizer; throws Error kFailedPrecondition if it is moved from.
+const OptimizerRule& rule_of(const Optimizer& optimizer);
 
 // The host data of a leaf, and the owner that keeps it in memory if the leaf gets other values.
 struct HostMemory {

@@ -119,9 +119,7 @@ std::vector<Update> Optimizer::update(const Tensor& value, const Tensor& gradien
 }
 
 std::vector<Update> Optimizer::update(const UpdateOperands& operands) const {
-  if (!rule_.update) {
-    throw Error(ErrorCode::kFailedPrecondition, "the Optimizer was moved from; use the new object");
-  }
+  detail::rule_of(*this);
   const auto& [value, gradient, states, learning_rate, number, group] = operands;
   for (const Tensor& operand : {value, gradient, learning_rate}) {
     detail::require(operand, name().c_str());

@@ -15,13 +15,6 @@ namespace {
 
 constexpr const char* kAverage = "average";
 
-const OptimizerRule& rule_in(const Optimizer& optimizer) {
-  if (!optimizer.rule().update) {
-    throw Error(ErrorCode::kFailedPrecondition, "the Optimizer was moved from; use the new object");
-  }
-  return optimizer.rule();
-}
-
 void check_limit(const char* call, const char* what, double limit) {
   if (!(limit > 0)) {
     detail::fail(std::string(call) + ": the " + what + " is " + std::to_string(limit) +
@@ -48,6 +41,13 @@ bool matches(std::string_view pattern, std::string_view name) {
 
 }  // namespace
 
+const OptimizerRule& detail::rule_of(const Optimizer& optimizer) {
+  if (!optimizer.rule().update) {
+    throw Error(ErrorCode::kFailedPrecondition, "the Optimizer was moved from; use the new object");
+  }
+  return optimizer.rule();
+}
+
 std::uint32_t Optimizer::group_of(std::string_view parameter) const {
   for (std::size_t i = 0; i < rule_.patterns.size(); ++i) {
     if (matches(rule_.patterns[i], parameter)) {
@@ -60,7 +60,7 @@ std::uint32_t Optimizer::group_of(std::string_view parameter) const {
 Optimizer clip_by_value(const Optimizer& optimizer, double limit) {
   check_limit("clip_by_value", "limit", limit);
   const auto clip = [limit](const Tensor& gradient) { return minimum(maximum(gradient, -limit), limit); };
-  OptimizerRule rule = rule_in(optimizer);
+  OptimizerRule rule = detail::rule_of(optimizer);
   if (rule.term) {
     rule.term = [clip, term = rule.term](const Tensor& gradient) { return term(clip(gradient)); };
   }
@@ -73,7 +73,7 @@ Optimizer clip_by_value(const Optimizer& optimizer, double limit) {
 
 Optimizer clip_by_global_norm(const Optimizer& optimizer, double max_norm) {
   check_limit("clip_by_global_norm", "largest norm", max_norm);
-  OptimizerRule rule = rule_in(optimizer);
+  OptimizerRule rule = detail::rule_of(optimizer);
   if (rule.term) {
     detail::fail("clip_by_global_norm: the optimizer '" + rule.name +
                  "' already has a number over all gradients; clip by one norm only");
@@ -97,7 +97,7 @@ Optimizer moving_average(const Optimizer& optimizer, double decay) {
   if (!(decay >= 0 && decay < 1)) {
     detail::fail("moving_average: the decay is " + detail::shortest(decay) + "; it must be in [0, 1)");
   }
-  OptimizerRule rule = rule_in(optimizer);
+  OptimizerRule rule = detail::rule_of(optimizer);
   rule.states.emplace_back(kAverage);
   rule.update = [optimizer, decay](UpdateOperands now) {
     const Tensor average = now.states.back();
@@ -114,7 +114,7 @@ Optimizer moving_average(const Optimizer& optimizer, double decay) {
 }
 
 Optimizer with_groups(const Optimizer& optimizer, const std::vector<ParameterGroup>& groups) {
-  OptimizerRule rule = rule_in(optimizer);
+  OptimizerRule rule = detail::rule_of(optimizer);
   const auto check = [&](const OptimizerRule& other) {
     if (other.name != rule.name || other.states != rule.states) {
       detail::fail("with_groups: the optimizers '" + rule.name + "' and '" + other.name +
@@ -125,9 +125,9 @@ Optimizer with_groups(const Optimizer& optimizer, const std::vector<ParameterGro
                    "' has groups or a number over all gradients; make the groups first, and clip the result");
     }
   };
-  check(rule_in(optimizer));
+  check(detail::rule_of(optimizer));
   for (const ParameterGroup& group : groups) {
-    check(rule_in(group.optimizer));
+    check(detail::rule_of(group.optimizer));
     if (!(group.learning_rate_factor >= 0 && std::isfinite(group.learning_rate_factor))) {
       detail::fail("with_groups: the learning rate factor of '" + group.pattern + "' is " +
                    detail::shortest(group.learning_rate_factor) + "; it must be at least 0");

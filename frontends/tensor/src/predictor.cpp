@@ -74,8 +74,7 @@ struct Predictor::Impl {
     if (!context.has(name)) {  // unless an earlier upload has failed
       context.allocate(name, spec);
     }
-    context.from_host(name, *bytes);
-    detail::wait_for_copy(*context.stream(), bytes);
+    detail::write_now(context, name, bytes);
     uploaded.insert(name);
     if (is_given) {
       found->second.bytes.reset();

@@ -145,8 +145,8 @@ void Trainer::Impl::fetch_ahead() {
   try {
     while (is_fed() && !fetch_error && fetched < step_number + detail::kFeedSlots && fetch()) {
     }
-  } catch (
-      const std::bad_alloc&) {  // no memory for fetch_error: the step that needs the batch asks for it again
+  } catch (const std::bad_alloc&) {
+    // No memory for fetch_error: the step that needs the batch asks for it again.
   }
 }
 

@@ -228,7 +228,7 @@ TEST_P(FrontendMemory, Feeding) {
     return std::pair(host_values(nn::parameters(model).at(0).tensor()), has_failed);
   };
   const auto expected = train(1U << 30U).first;
-  for (std::uint64_t first = 0; first < 80 && !HasFailure(); first += 1) {
+  for (std::uint64_t first = 0; first < 80 && !HasFailure(); ++first) {
     SCOPED_TRACE("call " + std::to_string(first) + " of operator new fails");
     try {
       EXPECT_EQ(train(first).first, expected);
@@ -347,14 +347,10 @@ TEST_P(FileMemory, AFullDiskIsNotForgotten) {
   std::signal(SIGXFSZ, before);
 }
 
+constexpr auto kCaseName = [](const auto& tested) { return name_of(tested.param); };
 INSTANTIATE_TEST_SUITE_P(Exhausted, FrontendMemory, ::testing::Values(Which::kOne, Which::kAllFrom),
-                         [](const auto& tested) {
-                           return tested.param == Which::kOne ? "OneCall" : "AllCallsFrom";
-                         });
-INSTANTIATE_TEST_SUITE_P(Exhausted, FileMemory, ::testing::Values(Which::kOne, Which::kAllFrom),
-                         [](const auto& tested) {
-                           return tested.param == Which::kOne ? "OneCall" : "AllCallsFrom";
-                         });
+                         kCaseName);
+INSTANTIATE_TEST_SUITE_P(Exhausted, FileMemory, ::testing::Values(Which::kOne, Which::kAllFrom), kCaseName);
 
 }  // namespace
 }  // namespace yoke::test

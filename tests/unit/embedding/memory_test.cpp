@@ -29,8 +29,7 @@ class Memory : public ::testing::TestWithParam<std::tuple<Streams, Which>> {
 };
 
 std::string case_name(const ::testing::TestParamInfo<std::tuple<Streams, Which>>& info) {
-  return ::testing::PrintToString(std::get<0>(info.param)) +
-         (std::get<1>(info.param) == Which::kOne ? "OneCall" : "AllCallsFrom");
+  return ::testing::PrintToString(std::get<0>(info.param)) + name_of(std::get<1>(info.param));
 }
 
 TEST_P(Memory, CreatingARuntimeAndAStream) {
@@ -51,8 +50,8 @@ TEST_P(Memory, CreatingARuntimeAndAStream) {
 
 TEST_P(Memory, Compiling) {
   Rig rig(Rig::make_control(streams()), options_);
-  static std::uint64_t tries =
-      0;  // each program has a new name, because equal ones are optimized once in a process
+  // Each program has a new name, because equal ones are optimized once in a process.
+  static std::uint64_t tries = 0;
   const auto work = [&] {
     const std::string signature(kProgram.substr(kProgram.find('(')));
     compile(rig.device, "yoke.program 1\nprogram step" + std::to_string(tries++) + signature);

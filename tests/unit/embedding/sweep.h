@@ -18,6 +18,10 @@ namespace yoke::test {
 
 using Which = FailAllocations::Which;
 
+inline std::string name_of(Which which) {
+  return which == Which::kOne ? "OneCall" : "AllCallsFrom";
+}
+
 // The failures must not make later work in the same runtime wait for a timeout.
 inline constexpr auto kSlow = 10s;
 
