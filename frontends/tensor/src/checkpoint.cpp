@@ -84,10 +84,8 @@ struct CheckpointFolder::Impl {
 
   void remove_unfinished() const {
     for (const char* name : {kNew, kOld, kNewLatest}) {
-      std::error_code error;
-      fs::remove_all(path / name, error);
-      if (error) {
-        fail_with(path / name, "remove", error.value());
+      if (const int number = detail::remove_tree(path / name)) {
+        fail_with(path / name, "remove", number);
       }
     }
   }
@@ -136,8 +134,8 @@ struct CheckpointFolder::Impl {
 
   void remove_before(std::int64_t newest) const {
     std::vector<std::int64_t> steps;
-    for (const auto& entry : fs::directory_iterator(path)) {
-      const auto step = detail::step_of(entry.path().filename().string());
+    for (const std::string& name : detail::names_in(path)) {
+      const auto step = detail::step_of(name);
       if (step && *step <= newest) {
         steps.push_back(*step);
       }
@@ -227,8 +225,7 @@ fs::path CheckpointFolder::save(const TrainerState& state, const std::map<std::s
     }
     impl_->folder.flush();
   } catch (...) {
-    std::error_code ignored;
-    fs::remove_all(made, ignored);
+    detail::remove_tree(made);
     throw;
   }
   impl_->point_to(name);

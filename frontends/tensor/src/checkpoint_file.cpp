@@ -17,6 +17,7 @@
 
 #include "data/files.h"
 #include "data/safetensors.h"
+#include "json_tree.h"
 
 namespace yoke {
 
@@ -70,14 +71,12 @@ class Description {
       damaged(file_, "it has more than 16 MiB");
     }
     const std::vector<std::byte> bytes = read_part(file_);
-    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    all_ = json::parse(text.begin(), text.end(), nullptr, false);
-    if (!all_.is_object()) {
+    if (!tree_.parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}) || !all_.is_object()) {
       damaged(file_, "it is not a JSON object");
     }
-    json unsigned_part = all_;
-    unsigned_part.erase(kChecksum);
-    if (count(kChecksum) != checksum_of(unsigned_part)) {
+    const std::uint64_t expected = count(kChecksum);
+    all_.erase(kChecksum);
+    if (expected != checksum_of(all_)) {
       damaged(file_, "its checksum is wrong");
     }
     if (this->text("format") != kFormat) {
@@ -142,7 +141,8 @@ class Description {
 
  private:
   fs::path file_;
-  json all_;
+  detail::JsonTree tree_;
+  json& all_ = tree_.value;
 };
 
 Checkpoint read_description(const Description& from) {
@@ -239,39 +239,46 @@ std::optional<fs::path> detail::latest_in(const fs::path& folder) {
     return folder / named;
   }
   std::optional<std::int64_t> highest;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    highest = std::max(highest, step_of(at->path().filename().string()));
+  for (const std::string& name : names_in(folder)) {
+    highest = std::max(highest, step_of(name));
   }
   return highest ? std::optional(folder / step_name(*highest)) : std::nullopt;
 }
 
 void detail::write_checkpoint(const fs::path& folder, const TrainerState& state,
                               const std::map<std::string, std::string>& notes) {
-  json files = json::object();
+  JsonTree tree;
+  json& all = tree.value;
+  all["files"] = json::object();
   for (const auto& [name, arrays] :
        {std::pair(kWeights, &state.parameters), std::pair(kOptimizer, &state.optimizer)}) {
     write_safetensors(folder / name, *arrays, {}, false);
     const std::vector<std::byte> written = read_file(folder / name);
-    files[name] = {{"bytes", written.size()}, {"crc32", checksum(written)}};
+    json& described = all["files"][name] = json::object();
+    described["bytes"] = written.size();
+    described["crc32"] = checksum(written);
   }
-  json all = {{"format", kFormat},
-              {"step", state.step},
-              {"batch", state.batch},
-              {"row_count", state.row_count},
-              {"batch_rows", state.batch_rows},
-              {"bindings", state.bindings},
-              {"optimizer", state.optimizer_name},
-              {"base_seed", state.base_seed},
-              {"learning_rate", state.learning_rate ? json(*state.learning_rate) : json(nullptr)},
-              {"precision", state.precision},
-              {"loss_scale", state.loss_scale.scale},
-              {"clean_steps", state.loss_scale.clean_steps},
-              {"skipped_steps", state.loss_scale.skipped_steps},
-              {"shards", state.shards},
-              {"devices", state.devices},
-              {"backends", state.backends},
-              {"notes", notes},
-              {"files", files}};
+  const auto set = [&all](const char* key, const auto& value) {
+    json& place = all[key];  // first, because a value for which no place can be made could not be destroyed
+    place = value;
+  };
+  set("format", kFormat);
+  set("step", state.step);
+  set("batch", state.batch);
+  set("row_count", state.row_count);
+  set("batch_rows", state.batch_rows);
+  set("bindings", state.bindings);
+  set("optimizer", state.optimizer_name);
+  set("base_seed", state.base_seed);
+  set("learning_rate", state.learning_rate ? json(*state.learning_rate) : json(nullptr));
+  set("precision", state.precision);
+  set("loss_scale", state.loss_scale.scale);
+  set("clean_steps", state.loss_scale.clean_steps);
+  set("skipped_steps", state.loss_scale.skipped_steps);
+  set("shards", state.shards);
+  set("devices", state.devices);
+  set("backends", state.backends);
+  set("notes", notes);
   std::string text;
   try {
     all[kChecksum] = checksum_of(all);

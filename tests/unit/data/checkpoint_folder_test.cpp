@@ -67,6 +67,20 @@ TEST(CheckpointFolders, LatestThatIsNotALinkIsRefusedAtTheStart) {
   EXPECT_EQ(test::read_whole(folder / "b/latest"), "mine");
 }
 
+TEST(CheckpointFolders, DescriptionIsOneObjectOfLittleDepth) {
+  const TemporaryFolder folder;
+  const fs::path file = CheckpointFolder(folder / "run").save(TrainerState()) / "checkpoint.json";
+  const std::string whole = test::read_whole(file);
+  const std::string deep(8U << 20U, '[');
+  for (const std::string& text : {deep, "{\"a\":" + deep, whole + "x", whole + whole, std::string("[1]")}) {
+    test::write_file(file, text);
+    EXPECT_THAT(error_of([&] { (void)load_checkpoint(folder / "run"); }),
+                is_error(ErrorCode::kDataLoss, "it is not a JSON object"));
+  }
+  test::write_file(file, whole + " \n");
+  EXPECT_EQ(load_checkpoint(folder / "run").state.step, 0);
+}
+
 // On a slow disk, flushing takes most of the time of a small checkpoint.
 TEST(CheckpointFolders, EveryFileIsFlushedOnceAndThenTheFolders) {
   const TemporaryFolder folder;

@@ -322,6 +322,36 @@ TEST_P(FileMemory, SavingAndLoadingArrays) {
   }
 }
 
+TEST_P(FileMemory, SavingAndLoadingCheckpoints) {
+  TrainerState state;
+  state.bindings = {1, 2, 3};
+  state.optimizer_name = "sgd";
+  state.backends = {"cc", "cuda"};
+  state.parameters = arrays(1);
+  state.optimizer = arrays(2);
+  CheckpointFolder folder(folder_ / "run", 2);
+  const auto load = [&] {
+    const Checkpoint loaded = load_checkpoint(folder_ / "run");
+    EXPECT_EQ(loaded.state.step, state.step);
+    EXPECT_EQ(loaded.state.bindings, state.bindings);
+    EXPECT_EQ(loaded.state.backends, state.backends);
+    EXPECT_EQ(loaded.state.parameters.size(), 3U);
+    EXPECT_EQ(loaded.notes.at("model"), "mlp:\"3\"");
+  };
+  const auto save = [&] { folder.save(state, {{"model", "mlp:\"3\""}, {"other", "text"}}); };
+  state.step = 1;
+  save();
+  state.step = 2;
+  const auto check = [&] {
+    const Checkpoint loaded = load_checkpoint(folder_ / "run");  // the one before, or the new one
+    EXPECT_TRUE(loaded.state.step == 1 || loaded.state.step == 2) << loaded.state.step;
+    EXPECT_EQ(loaded.state.optimizer.size(), 3U);
+  };
+  EXPECT_GT(sweep(GetParam(), 1, save, check), 30U);
+  EXPECT_GT(sweep(GetParam(), 1, load, check), 30U);
+  load();
+}
+
 // The file's limit is reached, and no memory is left to say so.
 TEST_P(FileMemory, AFullDiskIsNotForgotten) {
   const fs::path file = folder_ / "text";

@@ -3,7 +3,9 @@
 // because std::ofstream does not report why a write failed.
 #include "data/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <yoke/runtime/utf8.h>
@@ -12,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 
 namespace yoke::detail {
@@ -125,6 +128,25 @@ std::string read_utf8(const std::filesystem::path& path) {
     line += text[at] == '\n' ? 1U : 0U;
   }
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
+}
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  while (const dirent* const entry = open ? ::readdir(open.get()) : nullptr) {
+    names.emplace_back(entry->d_name);
+  }
+  std::erase_if(names, [](const std::string& name) { return name == "." || name == ".."; });
+  return names;
+}
+
+int remove_tree(const std::filesystem::path& path) noexcept {
+  constexpr int kMostOpenFolders = 8;
+  const auto remove = [](const char* name, const struct stat*, int, struct FTW*) {
+    return ::remove(name) == 0 || errno == ENOENT ? 0 : errno;
+  };
+  const int result = ::nftw(path.c_str(), remove, kMostOpenFolders, FTW_DEPTH | FTW_PHYS);
+  return result >= 0 ? result : errno == ENOENT ? 0 : errno;
 }
 
 NewFile::NewFile(const std::filesystem::path& target) : shown_(target) {
