@@ -38,6 +38,7 @@ class Mutant:
     before: str
     after: str
     number: int = 0
+    removes: bool = False  # removes a guard: an early exit that is not taken, or a condition that always holds
     line: int = 0
     diff: list = field(default_factory=list)
 
@@ -75,7 +76,9 @@ class Finder:
         self._library()
         self._calls()
         self._variables()
-        return [m for m in self.found if not self._is_skipped(m)]
+        # The middle term of three stands on a side of two operators.
+        different = {(m.start, m.end, m.mistake): m for m in self.found}
+        return [m for m in different.values() if not self._is_skipped(m)]
 
     def _is_skipped(self, mutant):
         if not self.source.in_body(mutant.start) or "//" in self.text[mutant.start:mutant.end]:
@@ -106,9 +109,12 @@ class Finder:
             first = self.masked.rindex(";", first, last) + 2
         if re.search(r" = ", self.masked[first:last].split("(")[0]):
             return  # declares a variable
+        leaves = re.match(r"\{\s*(return|continue|break|throw)\b", self.masked[end:end + 200]) is not None
         self._add("guard", first, last, "false", "!$ && (", ")")
+        self.found[-1].removes = leaves
         if head.group(1) == "if":
             self._add("guard", first, last, "true", "$ || (", ")")
+            self.found[-1].removes = not leaves
 
     def _statement(self, start, end):
         text = self.masked[start:end]

@@ -5,6 +5,8 @@ import argparse
 import json
 import random
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mistakes import SHARES, Finder
@@ -44,10 +46,14 @@ class Sample:
         self.random = random.Random(f"{room} {seed}")
         self.known = set(known)  # identities of mutants that must not be taken again
         self.by_kind = {kind: [] for kind in SHARES}
+        seen = Counter()  # identities; equal ones are told apart by their order
         for source in self.sources.values():
-            for mutant in Finder(source).all():
+            for mutant in sorted(Finder(source).all(), key=lambda m: m.start):
                 mutant.line = source.line(mutant.start)
                 mutant.diff = diff_of(source, mutant)
+                seen[identity(mutant)] += 1
+                if mutant.diff and seen[identity(mutant)] > 1:
+                    mutant.diff[0] += f"  // number {seen[identity(mutant)]}"
                 self.by_kind[mutant.kind].append(mutant)
         for mutants in self.by_kind.values():
             self.random.shuffle(mutants)
@@ -70,6 +76,13 @@ class Sample:
         """Takes the mutants with these identities, those of an earlier run."""
         for mutant in [m for mutants in self.by_kind.values() for m in mutants if identity(m) in identities]:
             if identity(mutant) not in self.known and not self._collides(mutant):
+                self.known.add(identity(mutant))
+                self.taken.append(mutant)
+
+    def take_guards(self):
+        """Takes every mutant that removes a guard or drops a term of a condition."""
+        for mutant in sorted(self.by_kind["guard"] + self.by_kind["term"], key=lambda m: (m.path, m.start, -m.end)):
+            if (mutant.removes or mutant.kind == "term") and mutant.diff and identity(mutant) not in self.known:
                 self.known.add(identity(mutant))
                 self.taken.append(mutant)
 
@@ -104,11 +117,11 @@ class Sample:
 
 
 def build(tree, room, sample, count):
-    """Builds the room's tests with `count` mutants; those that do not compile are replaced by others, at first.
-    Returns the identities of those that do not compile."""
+    """Builds the room's tests with `count` mutants, 0 for those already taken; those that do not compile are replaced
+    by others, at first. Returns the identities of those that do not compile."""
     broken = set()
     for attempt in range(12):
-        if attempt < 3:
+        if attempt < 3 and count:
             sample.fill(count)
         sample.number()
         tree.write(sample.sources.values(), sample.taken)
@@ -119,17 +132,15 @@ def build(tree, room, sample, count):
     raise SystemExit("the mutants do not compile; see build-mutation/build.log")
 
 
-def baseline(tree, room, size, limit_s):
+def baseline(tree, room, size, limit_s, pool):
     """Runs every test without a mutant. Returns {test: (seconds, reached mutants)} and the tests."""
     tests = tree.tests(ROOMS[room]["tests"], ROOMS[room].get("without"))
     facts = {}
-    for name, test in tests.items():
-        passed, seconds = tree.run(test, 0, limit_s, record=size + 1)
-        if not passed:
+    for name, ran in zip(tests, pool.map(lambda test: tree.run(test, 0, limit_s, record=size + 1), tests.values())):
+        if ran.passed:
+            facts[name] = (ran.seconds, {n for n in range(1, size + 1) if ran.reached[n]})
+        else:
             print(f"{room}: {name} fails without a mutant and is not used", file=sys.stderr)
-            continue
-        table = tree.reached.read_bytes()
-        facts[name] = (seconds, {n for n in range(1, size + 1) if table[n]})
     return tests, facts
 
 
@@ -155,8 +166,9 @@ def judge(tree, tests, facts, mutant):
     many tests reach the mutant."""
     reaching = sorted((seconds, name) for name, (seconds, reached) in facts.items() if mutant.number in reached)
     for seconds, name, test in batches(tests, reaching):
-        if not tree.run(test, mutant.number, SLOWEST_FACTOR * seconds + 5)[0]:
-            return name, len(reaching)
+        ran = tree.run(test, mutant.number, SLOWEST_FACTOR * seconds + 5)
+        if not ran.passed:
+            return ran.last_test or name, len(reaching)
     return None, len(reaching)
 
 
@@ -183,16 +195,22 @@ def run_room(tree, room, options, results):
     broken = set(json.loads(memory.read_text())) if memory.exists() else set()
     sample = Sample(room, options.seed, broken | own.keys() - again)
     sample.take(again)
-    wanted = len(sample.taken) + max(0, options.count - len(own))
-    if wanted == 0:
+    if options.guards:
+        sample.take_guards()
+    wanted = 0 if options.guards else len(sample.taken) + max(0, options.count - len(own))
+    if wanted == 0 and not sample.taken:
         return
     broken |= build(tree, room, sample, wanted)
     save(memory, sorted(broken))
-    tests, facts = baseline(tree, room, len(sample.taken), options.seconds)
-    for mutant in sample.taken:
-        test, reaching = None, 0
-        if identity(mutant) not in equivalent:
-            test, reaching = judge(tree, tests, facts, mutant)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        tests, facts = baseline(tree, room, len(sample.taken), options.seconds, pool)
+        judged = pool.map(lambda m: (None, 0) if identity(m) in equivalent else judge(tree, tests, facts, m), sample.taken)
+        record(room, zip(sample.taken, judged), equivalent, options, results)
+
+
+def record(room, judged, equivalent, options, results):
+    """Adds what was judged to the results, each as soon as it is there, and prints survivors."""
+    for mutant, (test, reaching) in judged:
         results[:] = [r for r in results if r["identity"] != identity(mutant) or r["room"] != room]
         results.append({"room": room, "identity": identity(mutant), "path": mutant.path, "line": mutant.line,
                         "kind": mutant.kind, "diff": mutant.diff, "found_by": test, "reaching_tests": reaching})
@@ -219,9 +237,21 @@ def report(results):
             print(f"{room:10} {len(own):8} {found:6} {same:11} {len(own) - found - same:10} {score:6.1f}%")
 
 
+def list_all(results):
+    """Prints every mutant with the test that finds it, or why none can."""
+    equivalent = load_equivalent()
+    for r in sorted(results, key=lambda r: (r["path"], r["line"])):
+        verdict = r["found_by"] or equivalent.get(r["identity"], "SURVIVES")
+        change = " ".join(line for line in r["diff"] if line[:2] in ("- ", "+ "))
+        print(f"{r['path']}:{r['line']}\t{change}\t{verdict}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--room", action="append", choices=ROOMS, help="a room; may be repeated; default: all")
+    parser.add_argument("--guards", action="store_true",
+                        help="instead of a sample: every guard removed, and every term of a condition dropped")
+    parser.add_argument("--jobs", type=int, default=2, help="tests that run at once (2)")
     parser.add_argument("--count", type=int, default=40, help="mutants per room (40)")
     parser.add_argument("--seed", type=int, default=1, help="selects the sample (1)")
     parser.add_argument("--json", default=str(ROOT / "build-mutation/results.json"), help="the file with the results")
@@ -229,9 +259,12 @@ def main():
     parser.add_argument("--retry", action="store_true", help="with --resume: run earlier survivors again")
     parser.add_argument("--seconds", type=float, default=300, help="limit for one test without a mutant (300)")
     parser.add_argument("--report", action="store_true", help="print the scores of the file and run nothing")
+    parser.add_argument("--list", action="store_true", help="print each mutant of the file with its test and run nothing")
     options = parser.parse_args()
-    kept = (options.resume or options.report) and Path(options.json).exists()
+    kept = (options.resume or options.report or options.list) and Path(options.json).exists()
     results = json.loads(Path(options.json).read_text()) if kept else []
+    if options.list:
+        return list_all(results)
     if not options.report:
         tree = Tree(ROOT / "build-mutation")
         for room in options.room or ROOMS:

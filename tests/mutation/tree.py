@@ -5,12 +5,23 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADER = Path(__file__).resolve().parent / "alive.h"
 MEMORY_LIMIT = 8 << 30  # bytes of address space per test, for mistakes that allocate without end
+
+
+@dataclass
+class Ran:
+    """One run of a test. `last_test`: the name of the GoogleTest test that failed or ran last, if any."""
+    passed: bool
+    seconds: float
+    last_test: str
+    reached: bytes
 
 
 def render(source, mutants):
@@ -41,7 +52,6 @@ class Tree:
     def __init__(self, folder):
         self.folder = folder / "tree"
         self.build = self.folder / "build"
-        self.reached = folder / "reached"
 
     def write(self, sources, mutants):
         """Copies files that changed, and writes sources with their mutants."""
@@ -100,24 +110,28 @@ class Tree:
         return found
 
     def run(self, test, mutant, limit_s, record=0):
-        """Runs one test. Returns (passed, seconds); `record`: the size of the table of reached mutants."""
+        """Runs one test. `record`: the size of the table of reached mutants."""
         command, folder, more = test
         environment = dict(os.environ, YOKE_MUTANT=str(mutant), **more)
-        if record:
-            self.reached.write_bytes(bytes(record))
-            environment["YOKE_MUTANTS_REACHED"] = str(self.reached)
-        began = time.monotonic()
         limited = ["bash", "-c", f'ulimit -c 0 -v {MEMORY_LIMIT >> 10}; exec nice -n 10 "$@"', "test", *command]
-        process = subprocess.Popen(limited, cwd=folder, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            code = process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            code = -1
-        finally:
+        with tempfile.NamedTemporaryFile() as reached, tempfile.TemporaryFile() as output:
+            if record:
+                Path(reached.name).write_bytes(bytes(record))
+                environment["YOKE_MUTANTS_REACHED"] = reached.name
+            began = time.monotonic()
+            process = subprocess.Popen(limited, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
+                                       start_new_session=True, stdout=output, stderr=subprocess.DEVNULL)
             try:
-                os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            process.wait()
-        return code == 0, time.monotonic() - began
+                code = process.wait(limit_s)
+            except subprocess.TimeoutExpired:
+                code = -1
+            finally:
+                try:
+                    os.killpg(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                process.wait()
+            seconds = time.monotonic() - began
+            output.seek(0)
+            names = re.findall(rb"^\[(?:  FAILED  | RUN      )\] ([\w./]+)", output.read(), re.MULTILINE)
+            return Ran(code == 0, seconds, names[-1].decode() if names else "", Path(reached.name).read_bytes())
