@@ -127,12 +127,24 @@ void Launchable::launch() {
 }
 
 std::vector<Guarded> start_of(const conformance::Case& one) {
-  std::vector<Guarded> start;
-  for (const std::vector<std::byte>& bytes : conformance::initial_arguments(one)) {
-    start.emplace_back(bytes.size());
-    std::memcpy(start.back().data(), bytes.data(), bytes.size());
+  return guarded(conformance::initial_arguments(one));
+}
+
+std::vector<Guarded> guarded(const conformance::Contents& contents) {
+  std::vector<Guarded> arguments;
+  for (const std::vector<std::byte>& bytes : contents) {
+    arguments.emplace_back(bytes.size());
+    std::memcpy(arguments.back().data(), bytes.data(), bytes.size());
   }
-  return start;
+  return arguments;
+}
+
+conformance::Contents contents_of(const std::vector<Guarded>& arguments) {
+  conformance::Contents contents;
+  for (const Guarded& each : arguments) {
+    contents.emplace_back(each.data(), each.data() + each.byte_count());
+  }
+  return contents;
 }
 
 std::vector<Guarded> run_guarded(const std::shared_ptr<const CompiledProgram>& compiled,
@@ -173,11 +185,7 @@ void check_launch(const conformance::Case& one, const std::vector<std::int64_t>&
                  std::to_string(threads) + "\n" + program::print(one.program));
     const auto compiled = compile(one.program, threads, table);
     const std::vector<Guarded> got = run_guarded(compiled, start, symbols);
-    conformance::Contents bytes;
-    for (const Guarded& each : got) {
-      bytes.emplace_back(each.data(), each.data() + each.byte_count());
-    }
-    EXPECT_EQ(allowed.compare(bytes), "");
+    EXPECT_EQ(allowed.compare(contents_of(got)), "");
     EXPECT_TRUE(same_bytes(got, run_guarded(compiled, start, symbols)))
         << "the second run wrote different bits";
   }

@@ -79,6 +79,8 @@ std::vector<Guarded> run_guarded(const std::shared_ptr<const CompiledProgram>& c
                                  const std::vector<Guarded>& start, const std::vector<std::int64_t>& symbols);
 // The contents of the arguments before a launch.
 std::vector<Guarded> start_of(const conformance::Case& one);
+std::vector<Guarded> guarded(const conformance::Contents& contents);
+conformance::Contents contents_of(const std::vector<Guarded>& arguments);
 bool same_bytes(const std::vector<Guarded>& a, const std::vector<Guarded>& b);
 
 // A case with uniform arguments.
