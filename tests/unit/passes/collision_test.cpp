@@ -41,5 +41,26 @@ TEST(Collisions, KeepTheirResultsInEveryPass) {
   }
 }
 
+// Temporaries share bytes, also those of repeat blocks, which keep some of them for the next round.
+TEST(Collisions, KeepTheirResultsInOneBuffer) {
+  for (std::uint64_t index = 0; index < test::rounds(600); ++index) {
+    SCOPED_TRACE("program " + std::to_string(index));
+    const std::string text = test::CollidingProgram(index, 4).text();
+    const conformance::Case one = conformance::corpus_case(text, index);
+    for (const Function pass : {remove_dead_statements, optimized}) {
+      const program::Program after = pass(one.program);
+      test::SharedBuffer buffer(after, index, arena_byte_count(after));
+      for (const auto& symbols : one.launches) {
+        buffer.fill(conformance::initial_arguments(one));
+        const conformance::Contents start = buffer.contents();
+        ASSERT_EQ(results_in(buffer, after, symbols), results_of(one.program, start, symbols))
+            << text << "became\n"
+            << program::print(after);
+        ASSERT_EQ(buffer.changed(), "");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace yoke::passes

@@ -41,9 +41,7 @@ Contents results_of_parts(const Case& one, const Cut& cut, std::span<const std::
       program::execute(part, pointers, symbols);
     }
   }
-  for (std::size_t i = 0; i < memory.size(); ++i) {
-    unify_nans(one.program.tensors[arguments[i]], memory[i]);
-  }
+  unify_nans(one.program, memory);
   return memory;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/passes/random_test.cpp: random programs of the conformance kit
 // give the same bits before and after every pass.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -54,6 +55,33 @@ TEST_P(RandomPrograms, GiveTheSameBits) {
     }
   }
   EXPECT_GT(changed, program_count() / 20) << "the pass hardly ever changes a program";
+}
+
+// The arguments are ranges of one buffer, some inputs overlap, and temporaries share bytes.
+TEST_P(RandomPrograms, GiveTheSameBitsInOneBuffer) {
+  std::uint64_t overlaps = 0;
+  std::uint64_t shared_bytes = 0;
+  for (std::uint64_t index = 0; index < program_count(); ++index) {
+    const Case one = random_case(index);
+    const program::Program after = GetParam().pass(one.program);
+    SCOPED_TRACE("index " + std::to_string(index) + "\n" + program::print(one.program) + "became\n" +
+                 program::print(after));
+    std::uint64_t sum = 0;
+    for (const program::Lifetime& life : program::lifetimes(after)) {
+      sum += life.byte_count;
+    }
+    shared_bytes += sum - std::min(sum, arena_byte_count(after));
+    test::SharedBuffer buffer(after, index, arena_byte_count(after));
+    overlaps += buffer.overlap_count();
+    for (const auto& symbols : one.launches) {
+      buffer.fill(conformance::initial_arguments(one));
+      const conformance::Contents start = buffer.contents();
+      ASSERT_EQ(results_in(buffer, after, symbols), results_of(one.program, start, symbols));
+      ASSERT_EQ(buffer.changed(), "");
+    }
+  }
+  EXPECT_GT(overlaps, program_count() / 10) << "inputs hardly ever overlap";
+  EXPECT_GT(shared_bytes, 0U) << "temporaries never share bytes";
 }
 
 INSTANTIATE_TEST_SUITE_P(Passes, RandomPrograms,
