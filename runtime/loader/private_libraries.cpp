@@ -4,6 +4,7 @@
 #include "loader/private_libraries.h"
 
 #include <dlfcn.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -45,9 +46,9 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
     }
   };
   add(folder / name);
-  std::filesystem::directory_iterator entry(folder / "glibc-hwcaps", failed);
-  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
-    add(entry->path() / name);
+  const std::filesystem::path variants = folder / "glibc-hwcaps";
+  for (const std::string& variant : detail::names_in(variants)) {
+    add(variants / variant / name);
   }
   return found;
 }

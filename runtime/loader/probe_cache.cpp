@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <array>
@@ -120,10 +121,9 @@ void ProbeCache::prune() const {
   std::error_code failed;
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> kept;
   std::vector<std::filesystem::path> all;
-  for (std::filesystem::directory_iterator entry(folder_, failed), end; !failed && entry != end;
-       entry.increment(failed)) {
-    if (is_ours(entry->path().filename().string())) {
-      all.push_back(entry->path());
+  for (const std::string& name : detail::names_in(folder_)) {
+    if (is_ours(name)) {
+      all.push_back(folder_ / name);
     }
   }
   if (all.size() <= kMaxCacheFiles) {

@@ -3,6 +3,7 @@
 #include "loader/registry.h"
 
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <climits>
@@ -104,10 +105,9 @@ void Registry::find_in(const Folder& folder, std::optional<std::string_view> nam
     return;
   }
   std::vector<std::filesystem::path> files;
-  std::filesystem::directory_iterator entry(folder.path, failed);
-  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
-    if (name_part(entry->path())) {
-      files.push_back(entry->path());
+  for (const std::string& file : detail::names_in(folder.path)) {
+    if (name_part(file)) {
+      files.push_back(folder.path / file);
     }
   }
   std::sort(files.begin(), files.end());

@@ -4,6 +4,7 @@
 
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigaction
 #include <unistd.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <cfenv>
@@ -81,8 +82,7 @@ ProcessState process_state() {
     state.environment.emplace_back(*variable);
   }
   std::sort(state.environment.begin(), state.environment.end());
-  const std::filesystem::directory_iterator threads("/proc/self/task", failed);
-  state.thread_count = failed ? 0 : static_cast<std::size_t>(std::distance(begin(threads), end(threads)));
+  state.thread_count = detail::names_in("/proc/self/task").size();
   return state;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <yoke/checkpoint.h>
 #include <yoke/runtime/error.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <cerrno>

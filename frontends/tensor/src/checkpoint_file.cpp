@@ -5,6 +5,7 @@
 #include <yoke/output_file.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
+#include <yoke/runtime/folder.h>
 #include <yoke/safetensors.h>
 #include <zlib.h>
 

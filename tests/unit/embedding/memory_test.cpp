@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/embedding/memory_test.cpp: operator new fails at every call in turn, on any thread.
 // The result is std::bad_alloc or an Error: no crash, no hang, no leaked object, and the next attempt succeeds.
+#include <unistd.h>
 #include <yoke/yoke.h>
+
+#include <filesystem>
 
 #include "sweep.h"
 #include "test_paths.h"
@@ -220,6 +223,58 @@ INSTANTIATE_TEST_SUITE_P(Exhausted, TrainingMemory,
                            return std::string(std::get<0>(tested.param)) +
                                   (std::get<1>(tested.param) == Which::kOne ? "OneCall" : "AllCallsFrom");
                          });
+
+// ---- finding plugins ----
+
+class DiscoveryMemory : public ::testing::TestWithParam<Which> {
+ protected:
+  DiscoveryMemory() {
+    options_.plugin_dirs = {plugin_folder()};
+    options_.search_environment = false;
+    options_.log_sink = [](LogLevel, std::string_view) {};
+    options_.probe.which = ProbeOptions::Which::kNone;
+    options_.probe.cache_dir = cache_;
+  }
+  ~DiscoveryMemory() override { std::filesystem::remove_all(cache_); }
+
+  static std::vector<std::string> usable_in(const Runtime& runtime) {
+    std::vector<std::string> names;
+    for (const BackendCandidate& candidate : runtime.list_backends()) {
+      if (candidate.usable) {
+        names.push_back(candidate.name);
+      }
+    }
+    return names;
+  }
+
+  const std::filesystem::path cache_ =
+      std::filesystem::temp_directory_path() / ("yoke-verdicts-" + std::to_string(::getpid()));
+  RuntimeOptions options_;
+};
+
+TEST_P(DiscoveryMemory, ListingBackends) {
+  const std::vector<std::string> expected = usable_in(Runtime(options_));
+  ASSERT_FALSE(expected.empty());
+  std::vector<std::string> found;
+  const auto work = [&] { found = usable_in(Runtime(options_)); };
+  const auto check = [&] { EXPECT_EQ(usable_in(Runtime(options_)), expected); };
+  EXPECT_GT(sweep(GetParam(), 1, work, check), 20U);
+  EXPECT_EQ(found, expected);  // the last run had enough memory
+}
+
+// The child process has enough memory. A plugin that this process cannot check now is not refused later.
+TEST_P(DiscoveryMemory, ProbingAndLoadingABackend) {
+  options_.probe.which = ProbeOptions::Which::kAll;
+  const auto work = [&] { (void)Runtime(options_).backend("cc"); };
+  const auto check = [&] {
+    EXPECT_EQ(Runtime(options_).backend("cc")->name(), "cc");
+    std::filesystem::remove_all(cache_);  // the next run probes again
+  };
+  EXPECT_GT(sweep(GetParam(), 3, work, check), 10U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Exhausted, DiscoveryMemory, ::testing::Values(Which::kOne, Which::kAllFrom),
+                         [](const auto& tested) { return name_of(tested.param); });
 
 // A long chain of nodes is destroyed without recursion and without allocating.
 TEST(DestroyingAnExpression, NeedsNoMemory) {

@@ -4,6 +4,7 @@
 #include <yoke/program/execute.h>
 #include <yoke/runtime/counted.h>
 #include <yoke/runtime/error.h>
+#include <yoke/runtime/folder.h>
 
 #include <algorithm>
 #include <array>
@@ -58,13 +59,13 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
 
 void check_folder(const fs::path& folder) {
   std::error_code error;
-  const fs::directory_iterator first(folder, error);
+  const bool is_empty = detail::names_in(folder, error).empty();
   if (error) {
     throw Error(detail::code_of_errno(error.value()), "cannot read the folder " + folder.string() + ": " +
                                                           error.message() +
                                                           "; give a folder that contains MNIST's IDX files");
   }
-  if (first == fs::directory_iterator()) {
+  if (is_empty) {
     throw Error(ErrorCode::kNotFound,
                 "the folder " + folder.string() +
                     " is empty; put MNIST's four IDX files there (train-images-idx3-ubyte and so on, "

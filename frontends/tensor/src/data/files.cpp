@@ -3,7 +3,6 @@
 // because std::ofstream does not report why a write failed.
 #include "data/files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <sys/stat.h>
@@ -14,7 +13,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <system_error>
 
 namespace yoke::detail {
@@ -128,16 +126,6 @@ std::string read_utf8(const std::filesystem::path& path) {
     line += text[at] == '\n' ? 1U : 0U;
   }
   return text.starts_with("\xef\xbb\xbf") ? text.substr(3) : text;  // a byte order mark
-}
-
-std::vector<std::string> names_in(const std::filesystem::path& folder) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-  while (const dirent* const entry = open ? ::readdir(open.get()) : nullptr) {
-    names.emplace_back(entry->d_name);
-  }
-  std::erase_if(names, [](const std::string& name) { return name == "." || name == ".."; });
-  return names;
 }
 
 int remove_tree(const std::filesystem::path& path) noexcept {

@@ -23,10 +23,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path);
 // lines end with CR only.
 std::string read_utf8(const std::filesystem::path& path);
 
-// These do what fs::directory_iterator and fs::remove_all do, which end the process if no memory is left.
-// The names in a folder; empty if it cannot be read.
-std::vector<std::string> names_in(const std::filesystem::path& folder);
-// Removes a file, a link, or a folder with all that is in it. Returns 0 if nothing is there any more, or an errno.
+// Removes a file, a link, or a folder with all that is in it. Returns 0 if nothing is there any more, or an errno. Does
+// what std::filesystem::remove_all does, which ends the process if no memory is left.
 int remove_tree(const std::filesystem::path& path) noexcept;
 
 // Writes a temporary file in the target's folder. commit() renames it to the target; without commit(), the
