@@ -2,6 +2,7 @@
 // plugins/gpu/code_cache.cpp: reads, writes and evicts files of the cache.
 #include "code_cache.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,9 +11,11 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -83,9 +86,11 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
   if (!file) {
     return std::nullopt;
   }
-  std::stringstream contents;
-  contents << file.rdbuf();
-  const std::string bytes = contents.str();
+  std::string bytes;  // a stream as the target would take a failed allocation for the end of the file
+  char block[8192];
+  while (file.read(block, sizeof(block)), file.gcount() > 0) {
+    bytes.append(block, static_cast<std::size_t>(file.gcount()));
+  }
   std::size_t lines = 0;
   std::size_t end = 0;
   while (lines < 4 && end < bytes.size()) {
@@ -120,12 +125,13 @@ void CodeCache::store(const std::string& key, std::string_view image) const {
   }
   const std::string path = folder_ + "/" + key;
   const unsigned number = counter++;
+  const std::string header = header_of(key, image);
   const std::string aside = path + "." + std::to_string(::getpid()) + "." + std::to_string(number) + ".new";
   const int file = ::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR);
   if (file < 0) {
     return;
   }
-  const bool is_written = write_all(file, header_of(key, image)) && write_all(file, image);
+  const bool is_written = write_all(file, header) && write_all(file, image);
   const bool is_closed = ::close(file) == 0;
   if (!is_written || !is_closed || ::rename(aside.c_str(), path.c_str()) != 0) {
     (void)::unlink(aside.c_str());
@@ -134,28 +140,30 @@ void CodeCache::store(const std::string& key, std::string_view image) const {
   evict();
 }
 
-void CodeCache::remove(const std::string& key) const noexcept {
+void CodeCache::remove(const std::string& key) const {
   (void)::unlink((folder_ + "/" + key).c_str());
 }
 
 void CodeCache::evict() const {
   struct Entry {
-    fs::file_time_type time;
+    std::pair<std::time_t, std::int64_t> time;  // of the last write, in seconds and nanoseconds
     std::uint64_t byte_count;
-    fs::path path;
+    std::string path;
   };
   std::vector<Entry> entries;
   std::uint64_t total = 0;
-  std::error_code error;
-  for (fs::directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
-    if (!is_own_name(at->path().filename().string())) {
+  // fs::directory_iterator ends the process if no memory is left.
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(folder_.c_str()), ::closedir);
+  while (const dirent* const at = folder ? ::readdir(folder.get()) : nullptr) {
+    if (!is_own_name(at->d_name)) {
       continue;  // the folder is the user's choice and may contain other files
     }
-    std::error_code gone;  // another process may remove the file now
-    const std::uint64_t byte_count = at->file_size(gone);
-    const fs::file_time_type time = at->last_write_time(gone);
-    if (!gone) {
-      entries.push_back({time, byte_count, at->path()});
+    std::string path = folder_ + "/" + at->d_name;
+    struct stat status = {};
+    if (::stat(path.c_str(), &status) == 0 &&
+        S_ISREG(status.st_mode)) {  // another process may have removed it
+      const auto byte_count = static_cast<std::uint64_t>(status.st_size);
+      entries.push_back({{status.st_mtim.tv_sec, status.st_mtim.tv_nsec}, byte_count, std::move(path)});
       total += byte_count;
     }
   }
@@ -167,7 +175,7 @@ void CodeCache::evict() const {
     if (total <= limit_bytes_ / 4 * 3) {
       break;
     }
-    total -= fs::remove(entry.path, error) ? entry.byte_count : 0;
+    total -= ::unlink(entry.path.c_str()) == 0 ? entry.byte_count : 0;
   }
 }
 

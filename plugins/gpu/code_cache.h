@@ -21,7 +21,7 @@ class CodeCache {
   std::optional<std::string> find(const std::string& key) const;
   // Stores an image, then removes the least recently used files beyond the limit.
   void store(const std::string& key, std::string_view image) const;
-  void remove(const std::string& key) const noexcept;
+  void remove(const std::string& key) const;
 
   // The folder of an option: "off", "on" for the user's cache folder, or a path.
   static std::string folder_of(const std::string& option, const std::string& backend);

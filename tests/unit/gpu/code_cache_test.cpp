@@ -12,10 +12,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "../../support/count_allocations.h"
 
 namespace yoke::gpu {
 namespace {
@@ -148,6 +151,35 @@ TEST_F(CodeCacheTest, ConcurrentWritersLeaveOneWholeFile) {
     thread.join();
   }
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 1);
+}
+
+// A failed allocation throws. It does not end the process, and no stored image gets lost.
+TEST_F(CodeCacheTest, TooLittleMemoryLosesNothing) {
+  using Failures = yoke::test::FailAllocations;
+  const std::string other = program::digest("other");
+  cache().store(key_, image_);
+  for (const auto which : {Failures::Which::kOne, Failures::Which::kAllFrom}) {
+    std::uint64_t failed = 0;
+    bool is_reached = true;
+    for (std::uint64_t first = 0; is_reached; ++first) {
+      const CodeCache tested = cache();
+      std::optional<std::string> found = image_;
+      {
+        const Failures failing(first, which);
+        try {
+          found = tested.find(key_);
+          tested.store(other, image_);
+          tested.remove(other);
+        } catch (const std::bad_alloc&) {
+          ++failed;
+        }
+        is_reached = Failures::call_count() > first;
+      }
+      EXPECT_EQ(found, image_) << first;
+      EXPECT_EQ(cache().find(key_), image_) << first;
+    }
+    EXPECT_GT(failed, 10U);
+  }
 }
 
 TEST_F(CodeCacheTest, OptionSelectsTheFolder) {
