@@ -3,10 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <new>
 #include <random>
 
+#include "../../support/count_allocations.h"
 #include "loader/allow_list.h"
 #include "loader/elf_needs.h"
+#include "loader/private_libraries.h"
 #include "loader_test.h"
 
 namespace yoke::test {
@@ -86,6 +89,34 @@ TEST_P(PrivateLibraryTest, VariantForANewerProcessorIsCheckedToo) {
   write_file(variant, read_whole(outer()) + "more");
   EXPECT_THAT(error(allowing(line(plugin()) + line(outer()) + line(inner()))),
               HasSubstr("its library " + variant.string() + " is refused: it is not in the allow-list"));
+}
+
+TEST_P(PrivateLibraryTest, UnlistedVariantIsNotAdmittedForWantOfMemory) {
+  const auto variant = folder_ / "glibc-hwcaps" / "x86-64-v9" / outer().filename();
+  std::filesystem::create_directories(variant.parent_path());
+  write_file(variant, read_whole(outer()) + "more");
+  const auto list =
+      loader::AllowList::read(allowing(line(plugin()) + line(outer()) + line(inner())).allow_list);
+  const loader::Trust trust{.allow_list = &list};
+  loader::Admission admission = loader::admit_alone(loader::resolve(plugin()), trust);
+  ASSERT_FALSE(admission.refusal) << admission.refusal.reason;
+  std::uint64_t failed = 0;
+  bool is_reached = true;
+  for (std::uint64_t first = 0; is_reached; ++first) {
+    bool is_admitted = false;
+    admission.libraries.clear();
+    {
+      const FailAllocations failing(first, FailAllocations::Which::kOne);
+      try {
+        is_admitted = !loader::admit_private_libraries(plugin(), trust, admission);
+      } catch (const std::bad_alloc&) {
+        ++failed;
+      }
+      is_reached = FailAllocations::call_count() > first;
+    }
+    EXPECT_FALSE(is_admitted) << "call " << first << " of operator new failed";
+  }
+  EXPECT_GT(failed, 50U);
 }
 
 TEST_P(PrivateLibraryTest, LibrariesThatNeedEachOtherAreCheckedOnce) {
