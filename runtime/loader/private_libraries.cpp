@@ -4,6 +4,8 @@
 #include "loader/private_libraries.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 #include <yoke/runtime/folder.h>
 
 #include <algorithm>
@@ -36,9 +38,10 @@ bool is_system_folder(const std::filesystem::path& folder) {
          canonical == std::filesystem::weakly_canonical(libc.dli_fname, failed).parent_path();
 }
 
-// The file `name` in the folder, and its variants for newer processors.
-std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& name) {
-  std::vector<std::filesystem::path> found;
+// Adds the file `name` in the folder, and its variants for newer processors. Refuses variants that the linker can open
+// although they cannot be listed.
+Refusal add_files_in(const std::filesystem::path& folder, const std::string& name,
+                     std::vector<std::filesystem::path>& found) {
   std::error_code failed;
   const auto add = [&](const std::filesystem::path& file) {
     if (std::filesystem::exists(std::filesystem::symlink_status(file, failed))) {
@@ -47,10 +50,16 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
   };
   add(folder / name);
   const std::filesystem::path variants = folder / "glibc-hwcaps";
-  for (const std::string& variant : detail::names_in(variants)) {
+  const std::vector<std::string> names = detail::names_in(variants, failed);
+  if (failed && ::faccessat(AT_FDCWD, (variants / ".").c_str(), X_OK, AT_EACCESS) == 0) {
+    return {"the folder " + printable(variants.string()) +
+                " of its libraries cannot be listed: " + failed.message(),
+            "make the folder readable"};
+  }
+  for (const std::string& variant : names) {
     add(variants / variant / name);
   }
-  return found;
+  return {};
 }
 
 class Gate {
@@ -104,8 +113,9 @@ class Gate {
     }
     for (const auto& folder : files.empty() ? folders : Folders()) {
       if (!is_system_folder(folder)) {
-        const auto found = files_in(folder, name);
-        files.insert(files.end(), found.begin(), found.end());
+        if (auto refusal = add_files_in(folder, name, files)) {
+          return refusal;
+        }
       }
     }
     for (const auto& path : files) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/loader/private_library_test.cpp: an allow-list also covers a plugin's private libraries.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <new>
@@ -117,6 +118,27 @@ TEST_P(PrivateLibraryTest, UnlistedVariantIsNotAdmittedForWantOfMemory) {
     EXPECT_FALSE(is_admitted) << "call " << first << " of operator new failed";
   }
   EXPECT_GT(failed, 50U);
+}
+
+// The linker needs only the right to search the folder.
+TEST_P(PrivateLibraryTest, VariantInAFolderThatCannotBeListedIsRefused) {
+  const auto variants = folder_ / "glibc-hwcaps";
+  std::filesystem::create_directories(variants / "x86-64-v9");
+  std::filesystem::copy_file(outer(), variants / "x86-64-v9" / outer().filename());
+  const auto list =
+      loader::AllowList::read(allowing(line(plugin()) + line(outer()) + line(inner())).allow_list);
+  const loader::Trust trust{.allow_list = &list};
+  loader::Admission admission = loader::admit_alone(loader::resolve(plugin()), trust);
+  ASSERT_FALSE(admission.refusal) << admission.refusal.reason;
+  ::chmod(root_.path().c_str(), 0711);
+  ::chmod(variants.c_str(), 0111);
+  const bool is_root = ::geteuid() == 0;  // who may list every folder
+  ASSERT_EQ(is_root ? ::seteuid(65534) : 0, 0);
+  const auto refusal = loader::admit_private_libraries(plugin(), trust, admission);
+  ASSERT_EQ(is_root ? ::seteuid(0) : 0, 0);
+  ::chmod(variants.c_str(), 0700);
+  EXPECT_THAT(refusal.reason, AllOf(HasSubstr(variants.string() + " of its libraries cannot be listed"),
+                                    HasSubstr("Permission denied")));
 }
 
 TEST_P(PrivateLibraryTest, LibrariesThatNeedEachOtherAreCheckedOnce) {
