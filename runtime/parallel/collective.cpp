@@ -99,6 +99,20 @@ void LinkedCollective::add_barrier(std::vector<std::shared_ptr<Stream>> streams)
   }
 }
 
+void LinkedCollective::add(std::shared_ptr<const detail::CollectiveCall> call) {
+  if (call == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "linked collective: the call is null");
+  }
+  steps_.emplace_back(std::move(call));
+}
+
+void LinkedCollective::add(std::shared_ptr<Stream> stream) {
+  if (stream == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, "linked collective: the stream is null");
+  }
+  steps_.emplace_back(std::move(stream));
+}
+
 void LinkedCollective::add(LinkedCollective other) {
   std::move(other.steps_.begin(), other.steps_.end(), std::back_inserter(steps_));
 }

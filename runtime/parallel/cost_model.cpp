@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "parallel/strategies.h"
+#include "schedule/range.h"
 
 namespace yoke {
 
@@ -289,6 +290,10 @@ bool GroupCosts::is_one_node() const {
 LinkClocks::LinkClocks(const GroupCosts& costs) : costs_(&costs), out_(costs.size()), in_(costs.size()) {}
 
 double LinkClocks::transfer(double start, std::uint32_t from, std::uint32_t to, std::uint64_t byte_count) {
+  if (std::max(from, to) >= out_.size()) {
+    throw Error(ErrorCode::kOutOfRange,
+                "link clocks: " + detail::outside_text("member", std::max(from, to), out_.size()));
+  }
   const LinkCost& link = costs_->is_near(from, to) ? costs_->near : costs_->far;
   const double begin = std::max({start, out_[from], in_[to]});
   out_[from] = in_[to] = begin + static_cast<double>(byte_count) / link.bandwidth;

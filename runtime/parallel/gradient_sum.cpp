@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "parallel/require_function.h"
 #include "parallel/sum_program.h"
 #include "schedule/range.h"
 
@@ -24,6 +25,7 @@ std::uint32_t GradientSum::extra_levels(std::uint32_t count, SumOrder order, boo
 
 void GradientSum::each_sum(std::span<const Arena> arenas, std::uint32_t extra_levels,
                            const std::function<void(const StepProgram& program)>& visit) {
+  detail::require_function(visit, "gradient sum: each_sum");
   for (std::uint32_t level = 0; level < extra_levels; ++level) {
     for (const Arena& arena : arenas) {
       visit({detail::sum_text(detail::type_of(arena.spec()), arena.element_count, 2), detail::kSumEntry});

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "parallel/native.h"
+#include "parallel/require_function.h"
 
 namespace yoke {
 
@@ -62,9 +63,7 @@ std::vector<std::pair<std::uint32_t, std::uint32_t>> merge_pairs(std::uint32_t s
 
 void parallel_merge(std::uint32_t shard_count,
                     const std::function<void(std::uint32_t, std::uint32_t)>& merge) {
-  if (!merge) {
-    throw Error(ErrorCode::kInvalidArgument, "parallel_merge: the function is empty");
-  }
+  detail::require_function(merge, "parallel_merge");
   for (const auto& [from, to] : merge_pairs(shard_count)) {
     merge(from, to);
   }

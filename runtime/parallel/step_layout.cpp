@@ -12,6 +12,7 @@
 
 #include "device/state.h"
 #include "parallel/native.h"
+#include "parallel/require_function.h"
 #include "parallel/strategies.h"
 #include "parallel/sum_program.h"
 
@@ -107,9 +108,10 @@ void check_parameters(const std::vector<StepParameter>& parameters) {
 
 void check_states(const std::vector<std::string>& states) {
   for (const std::string& state : states) {
-    if (state == "parameters" || state == "gradients") {
-      throw Error(ErrorCode::kInvalidArgument,
-                  "step plan: a state is named '" + state + "', which is reserved; choose another name");
+    if (state.empty() || state == "parameters" || state == "gradients") {
+      throw Error(ErrorCode::kInvalidArgument, "step plan: a state is named '" + state + "', which is " +
+                                                   (state.empty() ? "empty" : "reserved") +
+                                                   "; choose another name");
     }
   }
 }
@@ -360,6 +362,7 @@ UpdateShape StepPlan::shape_of(const Bucket& bucket, const Part& part, std::size
 }
 
 void StepPlan::each_update(const std::function<void(const UpdateShape& shape)>& visit) const {
+  detail::require_function(visit, "step plan: each_update");
   for (const Bucket& bucket : buckets_) {
     if (arenas_[bucket.arena].is_running_state) {
       continue;

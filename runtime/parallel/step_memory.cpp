@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "parallel/require_function.h"
 #include "parallel/strategies.h"
 #include "parallel/sum_program.h"
 #include "schedule/range.h"
@@ -79,6 +80,7 @@ StepProgram StepPlan::running_program(const Arena& arena, std::uint64_t count, s
 // As the strategies in strategies.cpp.
 void StepPlan::each_merge(
     const std::function<void(std::uint32_t shard, const StepProgram& program)>& visit) const {
+  detail::require_function(visit, "step plan: each_merge");
   for (const Bucket& bucket : buckets_) {
     const Arena& arena = arenas_[bucket.arena];
     const auto type = static_cast<program::Type>(arena.type);

@@ -2,6 +2,7 @@
 // runtime/parallel/step_number.cpp: a number over all gradients of a step, which updates read.
 #include <yoke/runtime/parallel.h>
 
+#include "parallel/require_function.h"
 #include "schedule/range.h"
 
 namespace yoke {
@@ -37,6 +38,7 @@ std::vector<StepPlan::Part> StepPlan::measured_parts_of(const Bucket& bucket) co
 }
 
 void StepPlan::each_measure(const std::function<void(const UpdateShape& shape)>& visit) const {
+  detail::require_function(visit, "step plan: each_measure");
   for (const Bucket& bucket : buckets_) {
     for (const Part& part : measured_parts_of(bucket)) {
       const std::size_t terms = terms_of(part.shard).size();

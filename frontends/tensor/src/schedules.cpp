@@ -197,6 +197,7 @@ ReduceOnPlateau::ReduceOnPlateau(const Scalar& rate, const PlateauOptions& optio
 // In the order of PyTorch's step().
 bool ReduceOnPlateau::observe(double loss) {
   constexpr double kLeastChange = 1e-8;
+  (void)rate_.value();  // a moved-from object is an Error, whatever the loss
   ++observation_count_;
   if (loss < best_ * (1 - options_.threshold)) {
     best_ = loss;

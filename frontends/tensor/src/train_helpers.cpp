@@ -105,6 +105,7 @@ bool from_host(const Context& context, const LoweredArgument& argument) {
 }
 
 bool to_host(const Context& context, const LoweredArgument& argument) {
+  (void)context.stream();  // a moved-from context is an Error, whatever the argument, here and below
   if (argument.kind != LoweredArgument::Kind::kParameter || !context.has(context_name(argument))) {
     return false;
   }
@@ -114,7 +115,7 @@ bool to_host(const Context& context, const LoweredArgument& argument) {
 }
 
 std::size_t all_host_to_device(const Context& context, const Lowered& lowered) {
-  (void)context.stream();  // a moved-from context is an Error, whatever the program
+  (void)context.stream();
   return static_cast<std::size_t>(
       std::count_if(lowered.arguments.begin(), lowered.arguments.end(),
                     [&](const LoweredArgument& argument) { return from_host(context, argument); }));

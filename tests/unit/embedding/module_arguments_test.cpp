@@ -28,7 +28,9 @@ TEST(ModuleArguments, Layers) {
   EXPECT_ERROR(kEmpty, (void)nn::Handle<nn::Embedding>()(kMatrix));
   EXPECT_EQ(nn::Module().layer(), nullptr);
   EXPECT_TRUE(nn::parameters(nn::Module()).empty());
+  EXPECT_FALSE(nn::Handle<nn::Embedding>(nullptr));
   EXPECT_ERROR(kInvalid, (void)nn::sequential(nn::Module(), nn::relu()));
+  EXPECT_ERROR(kInvalid, (void)nn::sequential(std::vector<nn::Module>(1)));
   EXPECT_TRUE(nn::sequential(std::vector<nn::Module>())(kMatrix).is(kMatrix));
   EXPECT_ERROR(kInvalid, (void)nn::linear(0));
   EXPECT_ERROR(kInvalid, (void)nn::linear(0, {.bias = false})(kMatrix));
@@ -37,7 +39,8 @@ TEST(ModuleArguments, Layers) {
   EXPECT_ERROR(kInvalid, (void)nn::dropout(std::numeric_limits<double>::quiet_NaN()));
   for (const nn::Module& module : std::vector<nn::Module>{
            nn::linear(2), nn::embedding(2, 2), nn::lstm(2), nn::relu(), nn::tanh(), nn::sigmoid(), nn::gelu(),
-           nn::softmax(), nn::log_softmax(), nn::dropout(0.5), nn::flatten()}) {
+           nn::silu(), nn::softmax(), nn::log_softmax(), nn::dropout(0.5), nn::flatten(), nn::average_pool(2),
+           nn::max_pool(2), nn::adaptive_average_pool(2), nn::global_average_pool(), nn::global_max_pool()}) {
     EXPECT_THROW((void)module(kNone), Error);
   }
   EXPECT_FALSE(nn::Module(nn::make<Nothing>())(kMatrix));
@@ -45,14 +48,25 @@ TEST(ModuleArguments, Layers) {
   EXPECT_TRUE(in_mode(nn::dropout(0.5)(kMatrix), static_cast<Mode>(99)));
   EXPECT_FALSE(in_mode(kNone, Mode::kTrain));
   EXPECT_TRUE(in_mode(std::span<const Tensor>(), Mode::kEval).values.empty());
+  const std::vector<Tensor> empty_tensor(1);
+  EXPECT_FALSE(in_mode(empty_tensor, Mode::kTrain).values.at(0));
   EXPECT_ERROR(kInvalid, (void)by_mode(kMatrix, kNone));
+  EXPECT_ERROR(kInvalid, (void)in_mode(by_mode(kNone, kMatrix), Mode::kTrain));
+  const Parameter state = Parameter::state("s", Initializer::zeros());
   EXPECT_ERROR(kInvalid, (void)report_state(kMatrix, {}, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)report_state(kNone, state, kMatrix));
+  EXPECT_ERROR(kInvalid, (void)report_state(kMatrix, state, kNone));
   EXPECT_ERROR(kInvalid, (void)nn::named("", nn::linear(2)));
   EXPECT_ERROR(kInvalid, (void)nn::named("name", nn::Module()));
   EXPECT_ERROR(kInvalid, (void)nn::function({}));
   EXPECT_ERROR(kInvalid, (void)nn::residual({}));
   EXPECT_ERROR(kInvalid, (void)nn::conv2d(0, 3)(zeros(Type::kF32, {1, 4, 4, 1})));
   EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, {1, 2, 3}));
+  EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, {}));
+  const Tensor pooled = placeholder("pooled", Type::kF32, {1, 4, 4, 1});
+  EXPECT_ERROR(kInvalid, (void)nn::max_pool({})(pooled));
+  EXPECT_ERROR(kInvalid, (void)nn::average_pool({})(pooled));
+  EXPECT_ERROR(kInvalid, (void)nn::adaptive_average_pool({})(pooled));
   EXPECT_ERROR(kInvalid, (void)nn::conv2d(4, 3, {.groups = 0}));
   EXPECT_ERROR(kInvalid, (void)nn::batch_norm({.momentum = 2}));
   EXPECT_ERROR(kInvalid, (void)nn::gru(0));
@@ -60,6 +74,7 @@ TEST(ModuleArguments, Layers) {
   EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 0));
   EXPECT_ERROR(kInvalid, (void)nn::multi_head_attention(4, 3));
   EXPECT_ERROR(kInvalid, (void)nn::padding_mask(kMatrix, 3));
+  EXPECT_ERROR(kInvalid, (void)nn::padding_mask(kNone, 3));
 }
 
 TEST(ModuleArguments, Names) {
@@ -97,6 +112,7 @@ TEST(ModuleArguments, Sequences) {
   EXPECT_ERROR(kInvalid, (void)nn::embedding(2, 2)->logits(kNone));
   EXPECT_ERROR(kInvalid, (void)nn::embedding(2, 2)->logits(kMatrix));
   EXPECT_ERROR(kEmpty, (void)nn::Handle<nn::Embedding>()->logits(kMatrix));
+  EXPECT_ERROR(kInvalid, nn::Embedding(0, 0, {}));
   EXPECT_ERROR(kInvalid, nn::Lstm(0, {}));
   EXPECT_ERROR(kInvalid, (void)nn::Lstm(2, {}).run(kNone, {}));
   EXPECT_ERROR(kInvalid, (void)nn::Lstm(2, {}).run(kSequences, {.hidden = kMatrix}));
@@ -132,6 +148,8 @@ TEST(ModuleArguments, Transformers) {
   EXPECT_ERROR(kInvalid, (void)nn::encoder_block(4, 2)(kMatrix));
   EXPECT_ERROR(kInvalid, (void)nn::encoder_block(4, 2)(kSequences, kMatrix));
   EXPECT_ERROR(kInvalid, (void)nn::decoder_block(4, 2)(kNone, kSequences));
+  EXPECT_ERROR(kInvalid, (void)nn::decoder_block(4, 2)->forward(kNone, kSequences));
+  EXPECT_ERROR(kInvalid, (void)nn::decoder_block(4, 2)->forward(kSequences, kNone));
   EXPECT_THAT(error_of([] { (void)nn::decoder_block(4, 2)(kSequences, kNone); }),
               is_error(kInvalid, "decoder_block: memory: an operand is an empty Tensor"));
   EXPECT_ERROR(kInvalid, (void)nn::decoder_block(4, 2)(kSequences, kMatrix));

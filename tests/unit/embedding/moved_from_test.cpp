@@ -64,6 +64,12 @@ TEST(MovedFrom, StepPlans) {
         EXPECT_THAT(error_of(call), is_error(kEmpty, "step plan: ", name, ": it is empty"));
       }
       EXPECT_ERROR(kRange, (void)plan.memory(0));
+      EXPECT_NO_THROW((void)plan.strategy());
+      EXPECT_NO_THROW((void)plan.placement());
+      EXPECT_FALSE(plan.shares_parameters());
+      EXPECT_TRUE(plan.overlaps());  // what was chosen stays
+      EXPECT_FALSE(plan.keeps_last_step());
+      EXPECT_EQ(plan.set(), 0U);
       EXPECT_EQ(plan.bucket_count(), 0U);
       EXPECT_TRUE(plan.arenas().empty());
       EXPECT_TRUE(plan.streams().empty());
@@ -181,6 +187,7 @@ TEST(MovedFrom, TransfersEventsAndCollectives) {
   LinkedCollective all = group->all_reduce("x");
   LinkedCollective sum = std::move(all);
   EXPECT_TRUE(all.is_empty());
+  all.add_barrier({});
   all.run();
   sum.add(all);
   all.add(sum);
@@ -195,6 +202,49 @@ TEST(MovedFrom, TransfersEventsAndCollectives) {
   const BufferView& nothing = tensor.resolve(*contexts[1].stream()).view;
   EXPECT_ERROR(kInvalid, contexts[1].stream()->copy(contexts[1].tensor("x").view, nothing));
   EXPECT_EQ(result.resolve(*contexts[1].stream()).spec, kSpec);
+}
+
+TEST(MovedFrom, CachesOfCode) {
+  const Rig rig;
+  CodeCache codes;
+  EXPECT_NE(codes.get(rig.device, std::string(kAddOne)), nullptr);
+  CodeCache taken = std::move(codes);
+  EXPECT_NE(codes.get(rig.device, std::string(kAddOne)), nullptr);
+  EXPECT_GE(codes.compile_seconds(), 0);
+  codes.forget(*rig.device);
+  taken.forget(*rig.device);
+}
+
+TEST(MovedFrom, Tensors) {
+  Tensor tensor = placeholder("x", Type::kF32, {2});
+  const Tensor kept = std::move(tensor);
+  EXPECT_FALSE(tensor);
+  EXPECT_FALSE(tensor.is(kept));
+  EXPECT_EQ(tensor.node(), nullptr);
+  EXPECT_ERROR(kEmpty, (void)tensor.type());
+  EXPECT_ERROR(kEmpty, (void)tensor.dims());
+  EXPECT_ERROR(kEmpty, (void)tensor.rank());
+  EXPECT_ERROR(kEmpty, (void)tensor.element_count());
+  EXPECT_ERROR(kEmpty, (void)tensor.byte_count());
+  EXPECT_ERROR(kEmpty, (void)tensor.name());
+  EXPECT_ERROR(kEmpty, (void)tensor.source());
+  EXPECT_ERROR(kEmpty, (void)tensor.is_leaf());
+  EXPECT_ERROR(kEmpty, (void)tensor.host_bytes());
+  EXPECT_ERROR(kEmpty, (void)tensor.named("y"));
+  EXPECT_ERROR(kInvalid, (void)tensor.at({"row", 0, 2, 1}));
+  EXPECT_EQ(kept.name(), "x");
+
+  PerAxis stride = {2, 3};
+  const PerAxis other = std::move(stride);
+  EXPECT_TRUE(stride.numbers().empty());
+  ConvPadding padding = {2, 3};
+  const ConvPadding taken = std::move(padding);
+  EXPECT_FALSE(padding.is_same());
+  EXPECT_TRUE(padding.numbers().numbers().empty());
+  EXPECT_EQ(other.numbers(), taken.numbers().numbers());
+  const Tensor image = placeholder("image", Type::kF32, {1, 4, 4, 2});
+  EXPECT_ERROR(kInvalid, (void)conv(image, image, {.stride = stride}));
+  EXPECT_ERROR(kInvalid, (void)conv(image, image, {.padding = padding}));
 }
 
 TEST(MovedFrom, BatchesAndFeeds) {
@@ -269,12 +319,21 @@ TEST(MovedFrom, ScalarsAndOptimizers) {
   EXPECT_FALSE(rate.tensor());
   EXPECT_EQ(kept.value(), 0.5);
 
+  ReduceOnPlateau plateau(kept);
+  ReduceOnPlateau reduces = std::move(plateau);
+  const std::string state = reduces.state();
+  EXPECT_ERROR(kEmpty, (void)plateau.observe(1));
+  EXPECT_EQ(plateau.observation_count(), 0);
+  EXPECT_ERROR(kEmpty, (void)plateau.state());
+  EXPECT_ERROR(kEmpty, plateau.set_state(state));
+
   const Tensor value = placeholder("w", Type::kF32, {2});
   for (const char* name : {"sgd", "adam"}) {
     Optimizer optimizer = optimizer_by_name(name);
     const Optimizer taken = std::move(optimizer);
     EXPECT_ERROR(kEmpty, (void)optimizer.update(value, value, {}, 0.1F)) << name;
     EXPECT_ERROR(kEmpty, (void)optimizer.update({value, value, {}, 0.1F})) << name;
+    EXPECT_TRUE(optimizer.name().empty());
     EXPECT_TRUE(optimizer.states().empty());
     EXPECT_FALSE(optimizer.rule().update);
     EXPECT_EQ(optimizer.group_of("w"), 0U);

@@ -19,8 +19,7 @@ constexpr ErrorCode kEmpty = ErrorCode::kFailedPrecondition;
 
 const TensorSpec kSpec{YOKE_TYPE_F32, {4}};
 
-TEST(RuntimeArguments, StepPlans) {
-  Rig rig;
+TEST(RuntimeArguments, EmptyStepPlans) {
   StepPlan nothing;
   EXPECT_ERROR(kEmpty, nothing.allocate());
   EXPECT_ERROR(kEmpty, nothing.publish());
@@ -31,6 +30,9 @@ TEST(RuntimeArguments, StepPlans) {
   nothing.each_update([](auto...) { FAIL(); });
   nothing.each_measure([](auto...) { FAIL(); });
   nothing.each_merge([](auto...) { FAIL(); });
+  EXPECT_ERROR(kInvalid, nothing.each_update({}));
+  EXPECT_ERROR(kInvalid, nothing.each_measure({}));
+  EXPECT_ERROR(kInvalid, nothing.each_merge({}));
   EXPECT_EQ(nothing.bucket_count(), 0U);
   EXPECT_TRUE(nothing.merge_reason().empty());
   EXPECT_FALSE(nothing.keeps_last_step());
@@ -40,20 +42,33 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_ERROR(kInvalid, cut_at_buckets(nothing, {}));
   EXPECT_ERROR(kInvalid, (void)overlap_by_name(""));
   EXPECT_STREQ(overlap_name(static_cast<Overlap>(99)), "unknown");
-  EXPECT_EQ((Arena{YOKE_TYPE_F64, 0, {}, {}}.element_byte_count()), 8U);
+  const Arena arena = {YOKE_TYPE_F64, 4, {}, {}};
+  EXPECT_EQ(arena.element_byte_count(), 8U);
+  EXPECT_EQ(arena.name(""), "/f64");
+  EXPECT_EQ(arena.spec().byte_count(), 32U);
   EXPECT_TRUE(passes::used_until({}).empty());
   EXPECT_EQ(passes::cut({}, {}).parts.size(), 1U);
   EXPECT_TRUE(passes::without_memory({}, {}).statements.empty());
+  const std::vector<std::string> nameless(1);
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)passes::without_memory({}, nameless));
   Stream::finish({});
-  const std::shared_ptr<Stream> none;
-  Stream::finish({&none, 1});
+  const std::vector<std::shared_ptr<Stream>> null_stream(1);
+  Stream::finish(null_stream);
+}
 
+TEST(RuntimeArguments, StepPlans) {
+  Rig rig;
   const std::vector<Context> contexts = {Context(rig.stream())};
   EXPECT_ERROR(kInvalid, StepPlan({}, 1, {{"w", kSpec}}, {}, {}, nullptr));
   EXPECT_ERROR(kInvalid, StepPlan(contexts, 0, {{"w", kSpec}}, {}, {}, nullptr));
   EXPECT_ERROR(kInvalid, StepPlan(contexts, 2, {{"w", kSpec}}, {}, {}, nullptr));
   EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {}, {}, {}, nullptr));
+  EXPECT_ERROR(kInvalid, StepPlan(contexts, 1, {{"w", kSpec}}, {""}, {}, nullptr));
   StepPlan plan(contexts, 1, {{"w", kSpec}}, {"momentum"}, {}, nullptr);
+  EXPECT_EQ(plan.set(), 0U);
+  EXPECT_ERROR(kInvalid, plan.each_update({}));
+  EXPECT_ERROR(kInvalid, plan.each_measure({}));
+  EXPECT_ERROR(kInvalid, plan.each_merge({}));
   EXPECT_EQ(plan.memory(0).parameters, plan.memory(0).state);
   EXPECT_EQ(plan.range_of(0).first, 0U);
   EXPECT_ERROR(kEmpty, plan.allocate_gradients());
@@ -91,9 +106,13 @@ TEST(RuntimeArguments, StepPlans) {
   EXPECT_TRUE(contexts[0].has("w"));
   EXPECT_TRUE(contexts[0].has("gradient/w"));
   EXPECT_TRUE(contexts[0].has("momentum/w"));
+}
 
+TEST(RuntimeArguments, SymbolTables) {
   SymbolTable table;
   table.set("missing", 1);
+  table.set("", 1);
+  EXPECT_ERROR(kInvalid, (void)table.slot("", ""));
   table.add("", 1);
   SymbolTable copy = table;
   copy.take_values(table);
@@ -144,8 +163,9 @@ TEST(RuntimeArguments, GradientSums) {
   };
   EXPECT_ERROR(ErrorCode::kNotFound, make(plan.arenas(), 2));
   plan.allocate_gradients();
+  EXPECT_ERROR(kInvalid, GradientSum(contexts[0], {}, parameters, 2, SumOrder::kTree, codes));
+  EXPECT_NO_THROW(GradientSum(contexts[0], plan.arenas(), {}, 2, SumOrder::kTree, codes));
   EXPECT_ERROR(kInvalid, make(plan.arenas(), 3));
-  EXPECT_ERROR(kInvalid, make({}, 2));
   const GradientSum sum = make(plan.arenas(), 2);
   sum.adopt_gradients(micro, 1);
   EXPECT_ERROR(ErrorCode::kAlreadyExists, sum.adopt_gradients(micro, 1));
@@ -154,7 +174,17 @@ TEST(RuntimeArguments, GradientSums) {
   EXPECT_ERROR(kEmpty, sum.add_bucket(0, 0));
   GradientSum in_a_tree = sum;
   EXPECT_ERROR(kEmpty, in_a_tree.link_buckets(plan, codes));
+  EXPECT_ERROR(kEmpty, in_a_tree.link_buckets(StepPlan(), codes));
+  GradientSum in_sequence(contexts[0], plan.arenas(), parameters, 2, SumOrder::kSequence, codes);
+  in_sequence.link_buckets(StepPlan(), codes);
+  EXPECT_ERROR(kEmpty, in_sequence.add_bucket(1, 0));
   GradientSum::each_sum({}, 1, [](auto&) { FAIL(); });
+  EXPECT_ERROR(kInvalid, GradientSum::each_sum(plan.arenas(), 1, {}));
+  const Context taken = std::move(micro);
+  // NOLINTBEGIN(bugprone-use-after-move): that is the test
+  EXPECT_ERROR(kEmpty, sum.adopt_gradients(micro, 1));
+  EXPECT_ERROR(kEmpty, GradientSum(micro, plan.arenas(), parameters, 2, SumOrder::kTree, codes));
+  // NOLINTEND(bugprone-use-after-move)
   codes.forget(*contexts[0].stream()->device());
 }
 
@@ -168,6 +198,11 @@ TEST(RuntimeArguments, CostModels) {
   one.nodes = {0};
   EXPECT_TRUE(one.is_near(0, 0));
   EXPECT_GE(LinkClocks(one).transfer(0, 0, 0, 0), 0);
+  EXPECT_ERROR(ErrorCode::kOutOfRange, (void)LinkClocks(one).transfer(0, 0, 1, 0));
+  LinkClocks clocks(one);
+  const LinkClocks taken = std::move(clocks);
+  EXPECT_ERROR(ErrorCode::kOutOfRange,
+               (void)clocks.transfer(0, 0, 0, 0));  // NOLINT(bugprone-use-after-move): that is the test
   EXPECT_GE(step_seconds({}, {}), 0);
   EXPECT_ERROR(kInvalid, (void)wire_by_name(""));
   EXPECT_STREQ(wire_name(static_cast<Wire>(99)), "unknown");
@@ -205,6 +240,7 @@ TEST(RuntimeArguments, Collectives) {
   EXPECT_EQ(group->size(), 1U);
   contexts[0].allocate("x", kSpec);
   EXPECT_ERROR(kInvalid, AllReduce(contexts, "x", "", Reduction::kSum));
+  EXPECT_ERROR(ErrorCode::kNotFound, AllReduce(contexts, "", "y", Reduction::kSum));
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{0, 1000}));
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)group->reduce("x", Slice{1, 0}));
   EXPECT_TRUE(group->reduce("x").is_empty());
@@ -213,21 +249,34 @@ TEST(RuntimeArguments, Collectives) {
   EXPECT_TRUE(barrier.is_empty());
   EXPECT_ERROR(kInvalid, barrier.add_barrier({contexts[0].stream(), nullptr}));
   EXPECT_ERROR(kInvalid, (void)placement_by_name(""));
+  EXPECT_STREQ(placement_name(static_cast<Placement>(99)), "unknown");
   CodeCache codes;
   EXPECT_ERROR(kInvalid, (void)codes.get(nullptr, ""));
   EXPECT_EQ(codes.compile_seconds(), 0);
   EXPECT_EQ(Slice().count(), 0U);
+}
+
+TEST(RuntimeArguments, ResultsOfCollectives) {
+  Rig rig;
+  std::vector<Context> contexts = {Context(rig.stream())};
+  contexts[0].allocate("x", kSpec);
   LinkedCollective nothing;
   nothing.run();
   nothing.add(LinkedCollective());
   EXPECT_TRUE(nothing.is_empty());
+  EXPECT_ERROR(kInvalid, nothing.add(std::shared_ptr<Stream>()));
+  EXPECT_ERROR(kInvalid, nothing.add(std::shared_ptr<const detail::CollectiveCall>()));
+  EXPECT_TRUE(nothing.is_empty());
   nothing.add(Transfer());
   EXPECT_ERROR(kEmpty, nothing.run());
-  EXPECT_STREQ(placement_name(static_cast<Placement>(99)), "unknown");
+  LinkedCollective with_routine;
+  with_routine.add(LinkedRoutine());
+  EXPECT_ERROR(kEmpty, with_routine.run());
   AllReduce reduce(contexts, "x", "y", Reduction::kSum);
   const AllReduce taken(std::move(reduce));
   EXPECT_ERROR(kEmpty, (void)reduce.run());  // NOLINT(bugprone-use-after-move): that is the test
   EXPECT_ERROR(ErrorCode::kNotFound, (void)CollectiveTensor(contexts[0], ""));
+  EXPECT_TRUE(CollectiveTensor(ContextTensor(), Event()).is_done());
   const CollectiveTensor result = taken.run().at(0);
   EXPECT_EQ(result.resolve(*contexts[0].stream()).spec, kSpec);
   EXPECT_EQ(result.assume_resolved().spec, kSpec);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/embedding/runtime_arguments_test.cpp: functions of the runtime's public headers with null, empty and
-// moved-from arguments. public_functions.py checks that no function is missing.
+// moved-from arguments. argument_kinds.py checks that no kind is missing.
 #include <yoke/runtime/closest.h>
+#include <yoke/runtime/cost_model.h>
 #include <yoke/runtime/dlpack.h>
+#include <yoke/runtime/feed.h>
 #include <yoke/runtime/parallel.h>
 #include <yoke/runtime/passes.h>
 
@@ -88,23 +90,12 @@ TEST(RuntimeArguments, BackendsAndDevices) {
   EXPECT_TRUE(rig.backend->parse_options({}).empty());
   const std::vector<Option> nameless = {{"", std::int64_t{1}}};
   EXPECT_ERROR(kInvalid, (void)rig.backend->open_device(0, nameless));
+  EXPECT_NE(rig.backend->open_device(0, {}), nullptr);
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)rig.backend->open_device(99));
   EXPECT_ERROR(ErrorCode::kOutOfRange, (void)rig.backend->device_info(99));
   const auto second = rig.backend->open_device(1);
   EXPECT_FALSE(second->is_same(*rig.device));
   EXPECT_TRUE(second->can_access(*rig.device));
-}
-
-// A lost device accepts no work.
-TEST(RuntimeArguments, ALostDevice) {
-  Rig rig;
-  const auto stream = rig.stream();
-  const BufferView view = rig.buffer(16);
-  rig.device->set_lost();
-  EXPECT_TRUE(rig.device->is_lost());
-  const std::uint32_t zero = 0;
-  EXPECT_ERROR(ErrorCode::kDeviceLost, stream->fill(view, &zero, 4); stream->wait());
-  EXPECT_ERROR(ErrorCode::kDeviceLost, stream->record().wait());
 }
 
 TEST(RuntimeArguments, Buffers) {
@@ -187,6 +178,10 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(ErrorCode::kNotFound, context.from_host("", {}));
   EXPECT_ERROR(ErrorCode::kNotFound, context.to_host("", {}));
   EXPECT_ERROR(kInvalid, context.init_from_host("x", kSpec, {}));
+  EXPECT_ERROR(kInvalid, context.init_from_host("", kSpec, std::vector<std::byte>(16)));
+  EXPECT_ERROR(kInvalid, context.adopt("", kSpec, rig.buffer(16)));
+  EXPECT_ERROR(ErrorCode::kNotFound, context.set_constant(""));
+  EXPECT_FALSE(context.has(""));
   EXPECT_FALSE(context.has("x"));
   context.allocate("x", kSpec);
   EXPECT_ERROR(kInvalid, context.from_host("x", {}));
@@ -196,7 +191,12 @@ TEST(RuntimeArguments, Contexts) {
   EXPECT_ERROR(kInvalid, context.link(nullptr, "twice"));
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), ""));
   EXPECT_ERROR(ErrorCode::kNotFound, context.link(compile(rig.device, kDouble), "twice"));
-  EXPECT_ERROR(kInvalid, context.link_merge(compile(rig.device, kDouble), "twice", "x", Transfer()));
+  const auto code = compile(rig.device, kDouble);
+  const Transfer transfer = device_to_device("x", MergeUse::kCopy, context, context);
+  EXPECT_ERROR(kInvalid, context.link_merge(nullptr, "twice", "x", transfer));
+  EXPECT_ERROR(ErrorCode::kNotFound, context.link_merge(code, "", "x", transfer));
+  EXPECT_ERROR(ErrorCode::kNotFound, context.link_merge(code, "twice", "", transfer));
+  EXPECT_ERROR(kInvalid, context.link_merge(code, "twice", "x", Transfer()));
   EXPECT_FALSE(device_to_device("", MergeUse::kNone, context, context));
   EXPECT_ERROR(ErrorCode::kNotFound, device_to_device("", MergeUse::kCopy, context, context));
 }
@@ -217,6 +217,14 @@ TEST(RuntimeArguments, TensorsOfDlpack) {
   EXPECT_ERROR(ErrorCode::kUnimplemented, from_dlpack(context, "x", &empty));
   dlpack::DLManagedTensorVersioned versioned = {};
   EXPECT_ERROR(ErrorCode::kUnimplemented, from_dlpack(context, "x", &versioned));
+  alignas(YOKE_BUFFER_ALIGNMENT) float value = 0;
+  empty.dl_tensor.data = &value;
+  empty.dl_tensor.device.device_type = dlpack::kDLCPU;
+  empty.dl_tensor.dtype = {dlpack::kDLFloat, 32, 1};
+  EXPECT_ERROR(kInvalid, from_dlpack(context, "", &empty));
+  versioned.version.major = 1;
+  versioned.dl_tensor = empty.dl_tensor;
+  EXPECT_ERROR(kInvalid, from_dlpack(context, "", &versioned));
 }
 
 TEST(RuntimeArguments, AMovedFromContextIsAnError) {
@@ -227,6 +235,7 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   Context taken(std::move(context));
   // NOLINTBEGIN(bugprone-use-after-move): that is the test
   EXPECT_ERROR(kEmpty, (void)context.child());
+  EXPECT_ERROR(kEmpty, (void)context.child(rig.stream(), ChildAccess::kRead));
   EXPECT_ERROR(kEmpty, (void)context.stream());
   EXPECT_ERROR(kEmpty, (void)context.has("x"));
   EXPECT_ERROR(kEmpty, (void)context.tensor("x"));
@@ -237,6 +246,7 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   EXPECT_ERROR(kEmpty, context.from_host("x", {}));
   EXPECT_ERROR(kEmpty, context.to_host("x", {}));
   EXPECT_ERROR(kEmpty, context.init_from_host("y", kSpec, {}));
+  EXPECT_ERROR(kEmpty, context.init_zeros("y", kSpec));
   EXPECT_ERROR(kEmpty, context.init_from_device("x", taken));
   EXPECT_ERROR(kEmpty, taken.init_from_device("x", context));
   dlpack::DLManagedTensor foreign = {};
@@ -247,12 +257,16 @@ TEST(RuntimeArguments, AMovedFromContextIsAnError) {
   EXPECT_ERROR(kEmpty, context.link_merge(code, "twice", "x", Transfer()));
   EXPECT_ERROR(kEmpty, device_to_device("x", MergeUse::kNone, context, taken));
   EXPECT_ERROR(kEmpty, device_to_device("x", MergeUse::kNone, taken, context));
-  const std::vector<Context> both = {taken, context};
+  std::vector<Context> both = {taken, context};
   EXPECT_ERROR(kEmpty, (void)memory_is_shared(both));
   EXPECT_ERROR(kEmpty, (void)resolve_strategy(MergeStrategy::kAuto, both));
   EXPECT_ERROR(kEmpty, (void)Collectives::create(MergeStrategy::kOwner, both)->reduce("x"));
   EXPECT_ERROR(kEmpty, (void)Collectives::create(MergeStrategy::kOwner, both)->broadcast("x"));
   EXPECT_ERROR(kEmpty, StepPlan(both, 2, {{"x", kSpec}}, {}, {}, nullptr).allocate());
+  EXPECT_ERROR(kEmpty, AllReduce(both, "x", "y", Reduction::kSum));
+  EXPECT_ERROR(kEmpty, (void)costs_of(both));
+  EXPECT_ERROR(kEmpty, (void)CollectiveTensor(context, "x"));
+  EXPECT_ERROR(kEmpty, FeedStream(context, 1, 16));
   // NOLINTEND(bugprone-use-after-move)
 }
 
@@ -294,6 +308,10 @@ TEST(RuntimeArguments, NamesThatAreClose) {
   EXPECT_EQ(edit_distance("", ""), 0U);
   EXPECT_EQ(closest("", {}), "");
   EXPECT_EQ(closest("x", {}), "");
+  const std::vector<std::string> nameless(1);
+  EXPECT_EQ(closest("x", nameless), "");
+  EXPECT_EQ(did_you_mean("x", nameless), "");
+  EXPECT_EQ(did_you_mean("x", {""}), "");
   EXPECT_EQ(did_you_mean("", {}), "");
   EXPECT_EQ(did_you_mean("tarin", {"train"}), "; did you mean 'train'?");
   EXPECT_EQ(did_you_mean("train", {"train"}), "");
@@ -302,6 +320,7 @@ TEST(RuntimeArguments, NamesThatAreClose) {
 TEST(RuntimeArguments, UnknownCodesHaveAName) {
   EXPECT_STREQ(code_name(static_cast<ErrorCode>(-1)), "UNKNOWN");
   EXPECT_STREQ(code_name(static_cast<ErrorCode>(99)), "UNKNOWN");
+  EXPECT_EQ(Error(kInvalid, "").code(), kInvalid);
   EXPECT_EQ(TensorSpec{}.byte_count(), 4U);
   EXPECT_EQ((TensorSpec{99, {4}}).byte_count(), 0U);
 }

@@ -26,6 +26,14 @@ TEST(TrainingArguments, DataParallel) {
   const auto nothing = [](const Tensor&, const Tensor&) { return Tensor(); };
   EXPECT_ERROR(kInvalid, data_parallel(run.options, kInputs, kTargets, nothing, unused));
   EXPECT_ERROR(kInvalid, data_parallel({}, kInputs, kTargets, run.loss_of, unused));
+  const Batch batch(kInputs, kTargets);
+  EXPECT_ERROR(kInvalid, data_parallel({}, batch, run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, batch, {}, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, batch, run.loss_of, {}));
+  const Feed feed = shuffled(batch, 2, 0);
+  EXPECT_ERROR(kInvalid, data_parallel({}, feed, run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, feed, {}, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, feed, run.loss_of, {}));
   Training nameless;
   nameless.options.bindings = {Symbol()};
   EXPECT_THAT(error_of([&] { nameless(unused); }), is_error(kInvalid, "a binding has no name"));
@@ -40,18 +48,32 @@ TEST(TrainingArguments, Batches) {
   EXPECT_TRUE(none.fields().empty());
   EXPECT_ERROR(ErrorCode::kNotFound, (void)none["x"]);
   EXPECT_EQ(Batch(kNone, kNone).row_count(), 0U);
+  EXPECT_EQ(Batch(std::vector<Field>()).row_count(), 0U);
+  EXPECT_EQ(Batch(std::vector<Field>(1)).row_count(), 0U);
   EXPECT_FALSE(BatchFunction<Loss>(nullptr));
+  EXPECT_FALSE(Predictor::Model(nullptr));
   EXPECT_FALSE(Loss(kNone).loss);
+  EXPECT_TRUE(Loss(kNone, {}).metrics.empty());
   const auto unused = [](Trainer&) { FAIL() << "training started"; };
   const Training run;
   EXPECT_ERROR(kInvalid, data_parallel(run.options, none, run.loss_of, unused));
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, Batch(std::vector<Field>(1)), run.loss_of, unused));
   EXPECT_ERROR(kInvalid, data_parallel(run.options, Feed(), run.loss_of, unused));
+  const auto no_batch = [](std::int64_t) { return Batch(); };
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, Feed({}, no_batch), run.loss_of, unused));
+  const Feed without_fields(std::vector<Feed::FieldSpec>(), {});
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, without_fields, run.loss_of, unused));
+  const TensorSpec inputs = {YOKE_TYPE_F32, {3, 2}};
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, Feed(inputs, inputs, {}), run.loss_of, unused));
+  const auto empty_metric = [](const Batch&) { return Loss(1.0F, std::vector<Field>(1)); };
+  EXPECT_ERROR(kInvalid, data_parallel(run.options, Batch(kInputs, kTargets), empty_metric, unused));
   EXPECT_ERROR(kInvalid, (void)shuffled(none, 1, 0));
   run([&](Trainer& trainer) {
     EXPECT_ERROR(ErrorCode::kNotFound, (void)trainer.metric_value(""));
     EXPECT_ERROR(kInvalid, trainer.set_batch(none));
     const auto no_metric = [](const Batch&) { return std::vector<Tensor>(); };
     EXPECT_ERROR(kInvalid, (void)trainer.evaluation(none, no_metric));
+    EXPECT_ERROR(kInvalid, (void)trainer.evaluation(Batch(kInputs, kTargets), {}));
     EXPECT_ERROR(kInvalid, (void)trainer.predict([](const Batch&) { return kNone; }, none));
   });
 }
@@ -66,6 +88,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_ERROR(kEmpty, (void)trainer.loss_value());
     EXPECT_ERROR(kEmpty, (void)trainer.owner_loss_value());
     EXPECT_ERROR(kEmpty, (void)trainer.mean_loss());
+    EXPECT_ERROR(kEmpty, (void)trainer.mean_loss(Reduction::kSum));
     EXPECT_FALSE(trainer.first_bad_step());
     EXPECT_EQ(trainer.loss_scale().scale, 1);
     EXPECT_ERROR(kEmpty, trainer.grad_sync());
@@ -81,6 +104,7 @@ TEST(TrainingArguments, FunctionsOfATrainer) {
     EXPECT_THROW((void)trainer.replica(0, Parameter()), Error);
     EXPECT_THROW(trainer.save_params(""), Error);
     EXPECT_THROW(trainer.restore_params(""), Error);
+    EXPECT_ERROR(kInvalid, trainer.restore_params(std::vector<NamedArray>(), ""));
     EXPECT_ERROR(kInvalid, trainer.set_state({}));
     EXPECT_ERROR(ErrorCode::kFailedPrecondition, trainer.swap_averages());
     EXPECT_FALSE(trainer.state().parameters.empty());
@@ -147,16 +171,24 @@ TEST(TrainingArguments, HostDataAndLoops) {
   EXPECT_ERROR(kInvalid, (void)host_values(kNone));
   std::vector<Binding> bindings = {{{"row", 0, 4, 1}}};
   EXPECT_ERROR(kInvalid, sequential_loop(bindings, {}));
+  std::vector<Binding> no_loop;
+  int calls = 0;
+  sequential_loop(no_loop, [&] { ++calls; });
+  EXPECT_EQ(calls, 1);
   const std::vector<std::function<void()>> workers = {[] {}};
   const std::vector<std::function<void()>> empty_worker(1);
   std::vector<std::vector<Binding>> own = {bindings};
   EXPECT_ERROR(kInvalid, round_robin({}, {}, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin(empty_worker, own, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin(workers, own, bindings, {}));
+  EXPECT_ERROR(kInvalid, round_robin(workers, own, no_loop, [](std::uint32_t) {}));
+  std::vector<std::vector<Binding>> none_of_its_own(1);
+  EXPECT_ERROR(kInvalid, round_robin(workers, none_of_its_own, bindings, [](std::uint32_t) {}));
   const std::vector<std::function<void()>> two_workers = {[] {}, [] {}};
   EXPECT_ERROR(kInvalid, round_robin(two_workers, own, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin_dry_run(0, bindings, [](std::uint32_t) {}));
   EXPECT_ERROR(kInvalid, round_robin_dry_run(1, bindings, {}));
+  round_robin_dry_run(2, no_loop, [&](std::uint32_t count) { EXPECT_EQ(count, 1U); });
 }
 
 TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
@@ -181,8 +213,9 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   Lowered changed = lowered;
   set_materialized(changed, {});
   EXPECT_ERROR(ErrorCode::kNotFound, set_materialized(changed, std::vector<std::string>{"none"}));
+  set_materialized(changed, std::vector<std::string>{""});  // the argument without a name, which has memory
   set_virtual(changed, {});
-  EXPECT_ERROR(kInvalid, set_virtual(changed, std::vector<std::string>{""}));  // the argument without a name
+  EXPECT_ERROR(kInvalid, set_virtual(changed, std::vector<std::string>{""}));
   changed.program.tensors.clear();
   EXPECT_ERROR(kInvalid, allocate_missing(context, changed));
   EXPECT_FALSE(is_param(kNone));
@@ -193,23 +226,49 @@ TEST(TrainingArguments, BuildingBlocksOfHandWrittenLoops) {
   GradUpdate with_empty;
   with_empty.params = {Parameter()};
   EXPECT_ERROR(kEmpty, (void)sgd_update(with_empty, 0.1F));
+  EXPECT_ERROR(kInvalid, (void)sgd_update(grad_update(mse(nn::linear(1)(kInputs), kTargets)), kNone));
   EXPECT_ERROR(kInvalid, (void)forward_and_forget(nullptr, kInputs));
   EXPECT_ERROR(kInvalid, (void)forward_and_forget(rig.stream(), kNone));
   EXPECT_ERROR(kInvalid, (void)forward_and_forget(rig.stream(), placeholder("", Type::kF32, {})));
+}
+
+TEST(TrainingArguments, FilesOfParameters) {
   const std::vector<Parameter> empty_parameter(1);
   EXPECT_ERROR(kEmpty, save_params("unused.npz", empty_parameter));
   const std::vector<Parameter> without_values = {Parameter("w", {2}, Initializer::zeros())};
   EXPECT_ERROR(kEmpty, save_params("unused.npz", without_values));
+  EXPECT_ERROR(ErrorCode::kNotFound, restore_params("unused.npz", empty_parameter));
+  const std::vector<NamedArray> no_array;
+  EXPECT_ERROR(kInvalid, restore_params(no_array, without_values, ""));
+  EXPECT_ERROR(kEmpty, restore_params(no_array, empty_parameter, "source"));
+  EXPECT_NO_THROW(restore_params(no_array, {}, "source"));
+  EXPECT_THROW(save_params("", {}), Error);
+  EXPECT_THROW(save_params("", nn::linear(1)), Error);
   EXPECT_THROW(restore_params("", {}), Error);
   EXPECT_ERROR(kEmpty, save_params("unused.npz", nn::Module()));
   EXPECT_ERROR(kEmpty, restore_params("unused.npz", nn::Module()));
+}
 
+TEST(TrainingArguments, AMovedFromContextIsAnError) {
+  Rig rig;
+  Context context(rig.stream());
+  const Lowered lowered = forward(kInputs + 1.0F);
+  std::vector<Binding> loop;
   Context taken = std::move(context);
   // NOLINTBEGIN(bugprone-use-after-move): that is the test
   EXPECT_ERROR(kEmpty, (void)all_host_to_device(context, lowered));
   EXPECT_ERROR(kEmpty, (void)all_device_to_host(context, lowered));
   EXPECT_ERROR(kEmpty, allocate_missing(context, lowered));
   EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered));
+  EXPECT_ERROR(kEmpty, sync_run(context, LinkedRoutine(), lowered, loop, [] {}));
+  EXPECT_ERROR(kEmpty, (void)from_host(context, lowered.arguments.at(0)));
+  EXPECT_ERROR(kEmpty, (void)to_host(context, lowered.arguments.at(0)));
+  EXPECT_ERROR(kEmpty, (void)link_batch(context, compile_batch(rig.device, {lowered})));
+  EXPECT_ERROR(kEmpty, (void)forward_and_ctx(context, kInputs + 1.0F));
+  const std::vector<Context> members = {context};
+  EXPECT_ERROR(kEmpty, DistributedGroup({}, {context}));
+  const std::vector<Lowered> programs = {lowered};
+  EXPECT_ERROR(kEmpty, DistributedProgram(members, programs));
   // NOLINTEND(bugprone-use-after-move)
 }
 
@@ -253,6 +312,7 @@ TEST(TrainingArguments, DistributedGroups) {
   EXPECT_ERROR(kInvalid, (void)DistributedParamId::from_text(""));
   EXPECT_EQ(DistributedParamId().text(), "0000000000000000");
   EXPECT_EQ(DistributedParamId().value(), 0U);
+  EXPECT_EQ(DistributedParamId(0).value(), 0U);
   EXPECT_EQ(std::string(reduction_name(static_cast<Reduction>(9))), "unknown");
   EXPECT_ERROR(kInvalid, (void)reduction_by_name(""));
   EXPECT_ERROR(kInvalid, DistributedGroup({}, {}));
@@ -266,15 +326,6 @@ TEST(TrainingArguments, DistributedGroups) {
   EXPECT_ERROR(ErrorCode::kOutOfRange, group.submit_gradient_sync(1, {}));
   EXPECT_ERROR(ErrorCode::kNotFound, (void)group.gradient(0, {}));
   group.sync_collective();
-  group.close();
-  EXPECT_ERROR(kEmpty, group.close());
-  EXPECT_ERROR(kEmpty, (void)group.size());
-  EXPECT_ERROR(kEmpty, group.register_sync_parameters({}));
-  EXPECT_ERROR(kEmpty, (void)group.is_registered({}));
-  EXPECT_ERROR(kEmpty, (void)group.distributed_params(nn::parameters(nn::batch_norm()).front()));
-  EXPECT_ERROR(kEmpty, group.submit_gradient_sync(0, {}));
-  EXPECT_ERROR(kEmpty, group.sync_collective());
-  EXPECT_ERROR(kEmpty, (void)group.gradient(0, {}));
   EXPECT_TRUE(distributed_names({}, {}).empty());
   EXPECT_ERROR(kInvalid, (void)all_reduce(kNone, Reduction::kSum));
   EXPECT_ERROR(kInvalid, DistributedProgram({}, {}));

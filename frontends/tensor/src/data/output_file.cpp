@@ -21,7 +21,10 @@ class OutputFile::Buffer final : public std::streambuf {
     if (error_) {
       std::rethrow_exception(error_);
     }
+    const std::exception_ptr again = std::make_exception_ptr(  // made first, because it needs memory
+        Error(ErrorCode::kFailedPrecondition, "output file: it is already committed; create a new one"));
     file_.commit();
+    error_ = again;
   }
 
  protected:

@@ -121,10 +121,11 @@ class LinkedCollective {
   void run() const;
   void add(Transfer transfer) { steps_.emplace_back(std::move(transfer)); }
   void add(LinkedRoutine routine) { steps_.emplace_back(std::move(routine)); }
-  void add(std::shared_ptr<const detail::CollectiveCall> call) { steps_.emplace_back(std::move(call)); }
+  void add(std::shared_ptr<const detail::CollectiveCall> call);  // Error kInvalidArgument: it is null
   void add(LinkedCollective other);
-  // run() records an event at this point: streams that wait for earlier work do not wait for later work.
-  void add(std::shared_ptr<Stream> stream) { steps_.emplace_back(std::move(stream)); }
+  // run() records an event at this point: streams that wait for earlier work do not wait for later work. Throws Error
+  // kInvalidArgument if the stream is null.
+  void add(std::shared_ptr<Stream> stream);
   // See Collectives::barrier. Throws Error kInvalidArgument if a stream is null.
   void add_barrier(std::vector<std::shared_ptr<Stream>> streams);
   bool is_empty() const { return steps_.empty(); }

@@ -31,7 +31,8 @@ class GradientSum {
   // computed in pieces; otherwise the functions for later pieces throw Error kFailedPrecondition.
   static std::uint32_t extra_levels(std::uint32_t count, SumOrder order, bool in_pieces = false);
 
-  // Calls `visit` with each program that the constructor will link, once per routine.
+  // Calls `visit` with each program that the constructor will link, once per routine. Error kInvalidArgument: `visit`
+  // is empty.
   static void each_sum(std::span<const Arena> arenas, std::uint32_t extra_levels,
                        const std::function<void(const StepProgram& program)>& visit);
 

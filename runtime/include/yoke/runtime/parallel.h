@@ -202,8 +202,8 @@ class StepPlan {
   // shards ever compute gradients.
   // `parameters` are best in the order in which their gradients become final: buckets are cut in this order.
   // `states` are the names of the optimizer's states, each as large as the parameters.
-  // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of
-  // shards, a parameter's type is unknown, a state is named "parameters" or "gradients", options.merge_use is kNone, an
+  // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of shards, a
+  // parameter's type is unknown, a state is named "", "parameters" or "gradients", options.merge_use is kNone, an
   // option is not an enumerator, or options.wire does not work with the strategy; kFailedPrecondition: the strategy
   // does not work for these devices and types. `codes` may be shared; null creates a new cache.
   StepPlan(std::span<const Context> shards, std::uint32_t merging, std::vector<StepParameter> parameters,
@@ -234,7 +234,8 @@ class StepPlan {
     return {buckets_[bucket].arena, buckets_[bucket].range};
   }
   StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
-  // Calls `visit` with the arguments of UpdateOf for each program that link() will need.
+  // Calls `visit` with the arguments of UpdateOf for each program that link() will need. Error kInvalidArgument:
+  // `visit` is empty, here and below.
   void each_update(const std::function<void(const UpdateShape& shape)>& visit) const;
   // Likewise for StepNumber::measure; none without StepOptions::has_number.
   void each_measure(const std::function<void(const UpdateShape& shape)>& visit) const;
