@@ -186,9 +186,7 @@ class Commoner {
     graph_.note(later,
                 [&] { return "removed: " + line_of(graph_.at(earlier)) + " computes the same value"; });
     graph_.remove(later);
-    if (a != b) {
-      graph_.rename(drops_b ? b : a, drops_b ? a : b);
-    }
+    graph_.rename(drops_b ? b : a, drops_b ? a : b);
     return true;
   }
 

@@ -63,10 +63,11 @@ class Composer {
   bool expr(Expr& inner) const {
     if (inner.op == Op::kIndex) {
       const std::optional<Affine> value = affine(inner.affine);
-      if (value) {
-        inner = value_of(*value);
+      if (!value) {
+        return false;
       }
-      return value.has_value();
+      inner = value_of(*value);
+      return true;
     }
     for (Index& own : inner.access.indices) {
       std::optional<Index> direct = index(own);
@@ -89,7 +90,7 @@ class Composer {
       bool is_alone = false;
       for (std::size_t s = 0; s < source.indices.size(); ++s) {
         const Index& index = source.indices[s];
-        if (!index.element_of && index.divisor == 1 && source_dims[s] == producer_.dims()[d]) {
+        if (index.divisor == 1 && source_dims[s] == producer_.dims()[d]) {
           const std::optional<std::uint32_t> loop = index.affine.single_loop();
           is_alone = is_alone || (loop && producer_.dim_of(*loop) == d);
         }
@@ -119,9 +120,10 @@ constexpr std::size_t kMaxNodes = 64;
 // The element of another tensor that holds the same value; nothing unless the producer copies it.
 std::optional<Index> composed_index(const Producer& producer, const Index& index,
                                     const std::vector<Loop>& loops) {
-  const std::optional<Expr> value = composed(producer, access_of(index), loops);
-  const bool is_plain = value && value->op == Op::kRead && !value->access.otherwise;
-  return is_plain ? program::element_of(value->access) : std::nullopt;
+  // Without a value, a constant, which is no copy either.
+  const Expr value = composed(producer, access_of(index), loops).value_or(Expr{});
+  const bool is_plain = value.op == Op::kRead && !value.access.otherwise;
+  return is_plain ? program::element_of(value.access) : std::nullopt;
 }
 
 bool substitute_index(const Producer& producer, Access& access, const std::vector<Loop>& loops) {
@@ -183,27 +185,22 @@ std::size_t Producer::dim_of(std::uint32_t loop) const {
 }
 
 bool is_elementwise(const Program& program, const Statement& statement) {
-  if (statement.assign != Assign::kSet || statement.reduce || statement.accumulator) {
+  if (statement.assign != Assign::kSet) {  // hence no scatter
     return false;
   }
   const std::vector<std::uint64_t>& dims = program.tensors[statement.target.tensor].dims;
   std::vector<int> use_counts(statement.loops.size(), 0);
   for (std::size_t d = 0; d < dims.size(); ++d) {
-    const Index& index = statement.target.indices[d];
-    const auto loop = index.element_of ? std::nullopt : index.affine.single_loop();
-    if (loop ? statement.loops[*loop].extent != dims[d] : dims[d] != 1 || index != Index{}) {
+    const std::optional<std::uint32_t> loop = statement.target.indices[d].affine.single_loop();
+    if (dims[d] != (loop ? statement.loops[*loop].extent : 1)) {
       return false;
     }
     if (loop) {
       ++use_counts[*loop];
     }
   }
+  // The loops of a reduction index no dimension.
   return std::all_of(use_counts.begin(), use_counts.end(), [](int count) { return count == 1; });
-}
-
-bool works_in_place(const Statement& statement) {
-  return !statement.reduce && !has_element_index(statement.target) &&
-         reads_only_at(statement.value, statement.target);
 }
 
 // Whether no iteration writes what another iteration reads.
@@ -215,7 +212,7 @@ bool keeps_what_it_reads(const Statement& statement) {
     }
     const Access& access = node.access;
     const std::uint32_t target = statement.target.tensor;
-    const bool is_own = !statement.reduce && !access.otherwise && access.indices == statement.target.indices;
+    const bool is_own = !statement.reduce && access.indices == statement.target.indices;
     keeps = keeps && (access.tensor != target || is_own || are_apart(access, statement.target));
     program::visit_index_tensors(access, [&](std::uint32_t index) { keeps = keeps && index != target; });
   });
@@ -259,8 +256,7 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
   if (otherwise && value.op == Op::kConst) {
     return same(value.type, value.literal, *otherwise) ? std::optional(std::move(value)) : std::nullopt;
   }
-  if (otherwise && value.op == Op::kRead && value.access.otherwise &&
-      same(value.type, *value.access.otherwise, *otherwise)) {
+  if (otherwise && same(value.type, value.access.otherwise.value_or(*otherwise), *otherwise)) {
     value.access.otherwise.reset();
   }
   bool exceeds = false;

@@ -22,9 +22,6 @@ struct Producer {
 // Whether the statement has that form. The caller checks that no other statement writes the temporary.
 bool is_elementwise(const Program& program, const Statement& statement);
 
-// Whether a statement that reads its own target does so only at the element that it writes.
-bool works_in_place(const Statement& statement);
-
 // Whether statement i is the only one that writes its target, a temporary, and other statements may compute
 // its value in place of reading it.
 bool is_producer(const Graph& graph, Place i);

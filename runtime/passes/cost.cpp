@@ -13,7 +13,7 @@ const Expr& without_casts(const Expr& expr) {
 // Of a slice, a transpose or a broadcast: the loop in each index, or kNoLoop. Returns nothing for other
 // values.
 std::optional<std::vector<std::uint32_t>> copied_loops(const Expr& value) {
-  if (value.op != Op::kRead || value.access.otherwise || has_element_index(value.access)) {
+  if (value.op != Op::kRead || value.access.otherwise) {  // a gather has an `else`
     return std::nullopt;
   }
   std::vector<std::uint32_t> loops;
@@ -39,7 +39,8 @@ bool keeps_order(const Statement& statement, const std::vector<std::uint32_t>& c
   std::vector<std::uint32_t> loops = copied;
   std::erase(loops, kNoLoop);
   // Loops of an elementwise statement are numbered in the order of its target's dimensions.
-  const bool reads_innermost = !loops.empty() && loops.back() + 1 == statement.loops.size();
+  const bool reads_innermost =
+      std::find(loops.begin(), loops.end(), statement.loops.size() - 1) != loops.end();
   return std::is_sorted(loops.begin(), loops.end()) && (!reads_innermost || copied.back() != kNoLoop);
 }
 
@@ -73,7 +74,7 @@ bool is_plain_operand(const Expr& operand) {
 
 // The time that each element takes, in additions. Elements of index tensors point anywhere in memory.
 int work_of(const Expr& expr) {
-  int work = op_info(expr.op).cost + (expr.op == Op::kRead && has_element_index(expr.access) ? 8 : 0);
+  int work = op_info(expr.op).cost + (has_element_index(expr.access) ? 8 : 0);
   for (const Expr& arg : expr.args) {
     work += work_of(arg);
   }

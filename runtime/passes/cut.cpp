@@ -120,11 +120,8 @@ Cut cut(Program program, std::span<const std::uint32_t> after) {
   Cut result;
   Place first = 0;
   for (const Place end : ends) {
-    Program& part = result.parts.emplace_back();
-    if (end != first) {
-      part = part_of(graph, first, end, result.parts.size());
-      verify_result(part, "cut");
-    }
+    result.parts.push_back(part_of(graph, first, end, result.parts.size() + 1));
+    verify_result(result.parts.back(), "cut");
     first = end;
   }
   place_carried(graph, ends, result);

@@ -8,7 +8,7 @@ namespace {
 // Whether the statement is `t[i] = t[i]`, which changes nothing.
 bool is_self_copy(const Statement& statement) {
   return statement.assign == Assign::kSet && !statement.reduce && statement.value.op == Op::kRead &&
-         statement.value.access.tensor == statement.target.tensor && !statement.value.access.otherwise &&
+         statement.value.access.tensor == statement.target.tensor &&
          statement.value.access.indices == statement.target.indices;
 }
 

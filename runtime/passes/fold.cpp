@@ -11,11 +11,12 @@ namespace {
 
 // The constant for a loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
-  const auto range = range_of(program, loops, expr.affine);
-  if (!range || range->low != range->high) {
+  constexpr program::Interval kUnknown = {0, 1};
+  const program::Interval range = range_of(program, loops, expr.affine).value_or(kUnknown);
+  if (range.low != range.high) {
     return std::nullopt;
   }
-  return Expr::constant(Type::kI64, {0, range->low});
+  return Expr::constant(Type::kI64, {0, range.low});
 }
 
 bool is_out_of_range(const Program& program, const std::vector<Loop>& loops, const Access& access) {
@@ -64,15 +65,19 @@ std::optional<Expr> known_guard(const Program& program, const std::vector<Loop>&
   return always ? std::optional(Expr::constant(expr.type, expr.literal)) : std::nullopt;
 }
 
+bool has_open_read(const Expr& expr, const Expr& read) {
+  bool has = false;
+  visit_open_reads(expr, [&](const Expr& other) { has = has || program::same(read, other); });
+  return has;
+}
+
 // Whether `after` lacks a read of `before` that may be out of range, and so decides about the guard around
 // both.
 bool loses_reads(const Program& program, const std::vector<Loop>& loops, const Expr& before,
                  const Expr& after) {
   bool loses = false;
   visit_open_reads(before, [&](const Expr& read) {
-    bool found = !may_be_out_of_range(program, loops, read.access);
-    visit_open_reads(after, [&](const Expr& other) { found = found || program::same(read, other); });
-    loses = loses || !found;
+    loses = loses || (may_be_out_of_range(program, loops, read.access) && !has_open_read(after, read));
   });
   return loses;
 }
@@ -94,14 +99,14 @@ std::optional<Expr> better(const Program& program, const std::vector<Loop>& loop
   return constant ? constant : simplified(expr);
 }
 
-std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr, bool guarded = false) {
+std::uint64_t fold(Graph& graph, const std::vector<Loop>& loops, Expr& expr) {
   ++graph.report().visits;
   std::uint64_t applied = 0;
   for (Expr& arg : expr.args) {
-    applied += fold(graph, loops, arg, guarded || expr.op == Op::kGuard);
+    applied += fold(graph, loops, arg);
   }
   while (std::optional<Expr> replacement = better(graph.program(), loops, expr)) {
-    if (guarded && expr.op != Op::kRead && loses_reads(graph.program(), loops, expr, *replacement)) {
+    if (expr.op != Op::kRead && loses_reads(graph.program(), loops, expr, *replacement)) {
       break;
     }
     replacement->at = expr.at;

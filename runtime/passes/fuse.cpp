@@ -25,7 +25,7 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
   Statement in_place = graph.at(first);
   rename_tensor(in_place, from, to);
   return in_place.assign == Assign::kSet && is_elementwise(graph.program(), in_place) &&
-         works_in_place(in_place) && !graph.is_touched(to, first + 1, j);
+         reads_only_at(in_place.value, in_place.target) && !graph.is_touched(to, first + 1, j);
 }
 
 // Statement j with the value of producer i in place of its temporary; nothing if that costs more. `is_once`:
@@ -130,7 +130,8 @@ bool share(Graph& graph, Place j) {
   for (const std::uint32_t from : graph.reads(j)) {
     Statement after = statement;
     rename_tensor(after, from, to);
-    if (graph.end_of(from) == j + 1 && works_in_place(after) && may_hold(graph, from, to, j)) {
+    if (graph.end_of(from) == j + 1 && reads_only_at(after.value, after.target) &&
+        may_hold(graph, from, to, j)) {
       graph.note(j, [&] {
         return "overwrites " + graph.program().tensors[from].name + ", which is not needed any more";
       });

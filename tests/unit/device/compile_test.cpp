@@ -219,9 +219,32 @@ TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {
   EXPECT_EQ(compilation_count(), 1U) << "can_compile compiles nothing";
 }
 
+TEST_F(CompileTest, VerdictsOnWhatTheTextLacksDoNoHarm) {
+  options_.strict = true;
+  control_->on_compile = [](std::string_view) { throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED, "no unit"); };
+  const auto error_for = [&](const sdk::Verdict& verdict) {
+    control_->verdicts = {verdict};
+    return error_of([&] { compile(device(), kTwoPrograms); });
+  };
+  EXPECT_THAT(error_for({1000, 0, YOKE_VERDICT_UNSUPPORTED, "too far"}),
+              is_error(ErrorCode::kUnimplemented, "the backend does not run program 'first': no unit"));
+  EXPECT_THAT(error_for({1, 1000, YOKE_VERDICT_UNSUPPORTED, "too far"}),
+              is_error(ErrorCode::kUnimplemented, "program 'second', statement 1001: too far"));
+}
+
 TEST_F(CompileTest, DescriptionThatContradictsTheProgramIsAPluginError) {
   const std::function<void(std::vector<sdk::Entry>&)> mistakes[] = {
       [](auto& entries) { entries[0].name += "x"; },
+      [](auto& entries) { entries[0].arguments.push_back(entries[0].arguments[0]); },
+      [](auto& entries) { entries[0].arguments[0].name = "y"; },
+      [](auto& entries) { entries[0].arguments[0].type = YOKE_TYPE_I32; },
+      [](auto& entries) { entries[0].arguments[0].access = YOKE_ACCESS_INOUT; },
+      [](auto& entries) {
+        entries[0].arguments[0].dims = {4, 100};
+      },
+      [](auto& entries) {
+        entries[0].arguments[0].dims = {100, 4, 1};
+      },
       [](auto& entries) { entries[0].arguments[0].byte_count += 4; },
       [](auto& entries) {
         entries[0].symbols.push_back({"ghost", 0, 1, 1});

@@ -18,6 +18,12 @@ TEST(CommonStatements, TemporaryIsReplacedByAnArgumentWithTheSameValue) {
                "y[i] = exp(x[i]); z[i] = y[i] * 2.0");
 }
 
+TEST(CommonStatements, TemporaryIsReplacedByAnEarlierArgumentWithTheSameValue) {
+  expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp a : f32[4]; y[i] = exp(x[i]); a[i] = exp(x[i]); z[i] = a[i] * 2.0",
+               "y[i] = exp(x[i]); z[i] = y[i] * 2.0");
+}
+
 TEST(CommonStatements, SecondArgumentWithTheSameReductionIsACopy) {
   expect_turns(eliminate_common, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "y[i] = sum[k] x[i, k]; z[i] = sum[k] x[i, k]", "y[i] = sum[k] x[i, k]; z[i] = y[i]");
@@ -55,6 +61,21 @@ TEST(CommonStatements, KeptIfTheArgumentIsReadBeforeTheSecond) {
                "temp a : f32[4]; a[i] = exp(x[i]); z[i] = a[i] * y[i]; y[i] = exp(x[i])");
 }
 
+TEST(CommonStatements, KeptIfTheArgumentIsWrittenAgainWhileTheTemporaryIsLive) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp a : f32[4]; a[i] = exp(x[i]); y[i] = exp(x[i]); y[i] = y[i] + 1.0; z[i] = a[i] * 2.0");
+}
+
+TEST(CommonStatements, EqualContentsWrittenInPartsHaveTheSameValue) {
+  const std::string arguments = "arg x : f32[4] in; arg y : f32[8] out; arg z : f32[8] out; ";
+  const std::string write = "t[i] = 1.0; t[i + 4] for[i:4] = x[i]; ";
+  expect_turns(
+      eliminate_common, arguments + "temp t : f32[8]",
+      "temp a : f32[8]; temp b : f32[8]; " + write + "a[i] = exp(t[i]); " + write +
+          "b[i] = exp(t[i]); y[i] = a[i] * t[i]; z[i] = b[i] - t[i]",
+      "temp a : f32[8]; " + write + "a[i] = exp(t[i]); " + write + "y[i] = a[i] * t[i]; z[i] = a[i] - t[i]");
+}
+
 TEST(CommonStatements, AccumulatingStatementsAreKept) {
   expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] inout; arg z : f32[4] inout",
                "y[i] += exp(x[i]); z[i] += exp(x[i])");
@@ -84,6 +105,10 @@ TEST(CommonStatements, DifferentGuardsAndDivisorsAreKept) {
   expect_keeps(eliminate_common, arguments,
                "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = sum[k:2] (x[i + k] * z[i] else 2.0); "
                "w[i] = sum[k:2] (x[(i + k) / 2] * z[i] else 1.0)");
+  // An `else` of its own keeps the first read from the guard.
+  expect_keeps(eliminate_common, arguments,
+               "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = sum[k:2] ((x[i + k] else 0) * z[i] else "
+               "1.0); w[i] = 0.0");
   expect_turns(
       eliminate_common, arguments,
       "y[i] = sum[k:2] (x[i + k] * z[i] else 1.0); v[i] = sum[k:2] (z[i] * x[i + k] else 1.0); w[i] = 0.0",

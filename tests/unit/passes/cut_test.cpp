@@ -116,6 +116,16 @@ TEST(CutPlaces, GroupsStayWhole) {
   EXPECT_TRUE(cut(program, After{3}).carried.empty()) << "only @fused uses t";
 }
 
+TEST(CutPlaces, PartsWithoutStatementsHaveANameAndTheSymbols) {
+  const program::Program program =
+      program_of(program_text("arg x : f32[8] in; arg y : f32[4] out; y[i] = x[i + s]", "symbol s in 0..5"));
+  const Cut parts = cut(program, After{0});
+  EXPECT_EQ(sizes_of(parts), (Sizes{0, 1}));
+  EXPECT_EQ(parts.parts[0].name, "p_part_1");
+  EXPECT_EQ(parts.parts[0].launch_symbol_count(), 1U);
+  EXPECT_TRUE(parts.parts[0].arguments().empty());
+}
+
 TEST(CutPlaces, ArgumentsAreUsedUntilTheEndOfAGroup) {
   const program::Program program = program_of(
       program_text("arg x : f32[8] in; arg y : f32[8] out; arg z : f32[8] out; arg u : f32[8] in; "
@@ -135,6 +145,12 @@ TEST(CutMemory, TemporariesOfDifferentPartsShareBytes) {
   EXPECT_EQ(parts.carried_byte_count, 2 * 512U) << "400 bytes each, from a multiple of 256 on";
 }
 
+TEST(CutMemory, UnusedTemporariesTakeNone) {
+  const program::Program program = program_of(program_text(
+      "arg x : f32[8] in; arg y : f32[8] out; temp never : f32[100]; y[i] = x[i]; y[i] = y[i] + 1"));
+  EXPECT_TRUE(cut(program, After{1}).carried.empty());
+}
+
 TEST(CutRoles, ArgumentsThatSeveralPartsWriteKeepTheirElements) {
   const program::Program program = program_of(
       program_text("arg x : f32[8] in; arg y : f32[8] out; arg z : f32[8] out; y[i] for[i:4] = x[i]; "
@@ -149,6 +165,14 @@ TEST(CutRoles, ArgumentsThatSeveralPartsWriteKeepTheirElements) {
   EXPECT_EQ(role(2, "y"), program::Role::kIn);
   EXPECT_EQ(role(2, "z"), program::Role::kInOut);
   EXPECT_FALSE(parts.parts[0].find_tensor("z").has_value()) << "it does not use z";
+}
+
+TEST(CutRoles, AnArgumentThatOnePartWritesInPiecesIsAnOutputOfIt) {
+  const program::Program program = program_of(
+      program_text("arg x : f32[8] in; arg y : f32[8] out; arg z : f32[8] out; y[i] for[i:4] = x[i]; "
+                   "y[i + 4] for[i:4] = x[i + 4] * 2; z[i] = y[i]"));
+  const program::Program part = cut(program, After{2}).parts.at(0);
+  EXPECT_EQ(part.tensors[part.find_tensor("y").value()].role, program::Role::kOut);
 }
 
 }  // namespace

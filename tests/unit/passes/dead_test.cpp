@@ -15,6 +15,9 @@ TEST(DeadStatements, AreRemovedWithTheirTemporaries) {
 TEST(DeadStatements, UnusedTemporariesAreRemovedEvenIfAllStatementsAreLive) {
   expect_turns(remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
                "temp never : f32[9]; y[i] = x[i]", "y[i] = x[i]");
+  expect_turns(remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp never : f32[9]; temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i]",
+               "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i]");
 }
 
 TEST(DeadStatements, StatementBeforeAWholeWriteIsRemoved) {
@@ -54,6 +57,11 @@ TEST(DeadStatements, IndexTensorsAreLive) {
 TEST(DeadStatements, SelfCopyIsRemoved) {
   expect_turns(remove_dead_statements, "arg w : f32[4] inout", "w[i] = exp(w[i]); w[i] = w[i]",
                "w[i] = exp(w[i])");
+}
+
+TEST(DeadStatements, SumsAndCopiesOfOtherElementsAreKept) {
+  expect_keeps(remove_dead_statements, "arg w : f32[4] inout", "w[i] = sum[k:8] w[i]");
+  expect_keeps(remove_dead_statements, "arg w : f32[8] inout", "w[i + 4] for[i:4] = w[i]");
 }
 
 TEST(DeadStatements, EmptyHintIsRemoved) {

@@ -128,12 +128,17 @@ TEST(FoldConstants, GuardsThatNeverOrAlwaysApplyAreRemoved) {
   const std::string arguments = "arg x : i32[4] in; arg z : i32[4] in; arg y : i32[4] out";
   expect_turns(fold_constants, arguments, "y[i] = (x[i] * z[i] else 7) + (x[i] * z[i + 4] else 7)",
                "y[i] = x[i] * z[i] + 7");
+  expect_turns(fold_constants, arguments, "y[i] = (x[i + 4] * z[i] else 7)", "y[i] = 7");
+  expect_turns(fold_constants, arguments, "y[i] = ((x[i + 1] else 3) else 7)", "y[i] = (x[i + 1] else 3)");
   expect_turns(fold_constants, arguments, "y[i] = ((x[i + 1] else 3) * z[i] else 7)",
                "y[i] = (x[i + 1] else 3) * z[i]");
   expect_turns(fold_constants, arguments, "y[i] = (x[i + 1] * 1 else 7)", "y[i] = (x[i + 1] else 7)");
   expect_turns(fold_constants, arguments, "y[i] = (z[i] + x[(2*i + 2) / 2] else 7)",
                "y[i] = (z[i] + x[i + 1] else 7)");
+  expect_turns(fold_constants, arguments, "y[i] = (-(-(x[i + 1] * z[i + 2])) else 7)",
+               "y[i] = (x[i + 1] * z[i + 2] else 7)");
   // Without its read, the guard would not apply.
+  expect_keeps(fold_constants, arguments, "y[i] = (select(false, x[i + 1], z[i + 2]) else 7)");
   expect_keeps(fold_constants, arguments, "y[i] = (z[i] + x[i + 1] * 0 else 7)");
   expect_keeps(fold_constants, arguments, "y[i] = (z[i] + (x[i + 1] - x[i + 1]) else 7)");
   expect_turns(fold_constants, arguments, "y[i] = (x[i + 1] + z[i] * 0 else 7)", "y[i] = (x[i + 1] else 7)");
@@ -142,6 +147,7 @@ TEST(FoldConstants, GuardsThatNeverOrAlwaysApplyAreRemoved) {
 TEST(FoldConstants, SymbolWithOneValueBecomesAConstant) {
   expect_turns(fold_constants, "arg x : f32[4] in; arg y : f32[4] out", "y[i] = x[i] * f32(s)",
                "y[i] = x[i] * 7.0", "symbol s in 7..9 step 5");
+  expect_keeps(fold_constants, "arg y : i64[4] out", "y[i] = s", "symbol s in 0..9223372036854775807");
 }
 
 TEST(FoldConstants, RandomBitsOfConstantsAreFolded) {

@@ -22,6 +22,12 @@ TEST(FuseRefuses, CopiesThatWouldBreakAContraction) {
                "y[n, o] = sum[i] t[n, i] * w[o, i]");
   expect_keeps(fuse, "arg x : f32[4, 12] in; arg w : f32[5, 3] in; arg y : f32[10, 5] out",
                "temp t : f32[10, 3]; t[n, i] = x[0, n + i]; y[n, o] = sum[i] t[n, i] * w[o, i]");
+  // Transposes in a sum that no library computes, because some reads are out of range.
+  const std::string transposed = "temp t : f32[4, 8]; t[n, i] = x[i, n]; ";
+  const std::string arguments =
+      "arg x : f32[8, 4] in; arg w : f32[5, 8] in; arg m : i32[4] in; arg y : f32[4, 5] out";
+  expect_keeps(fuse, arguments, transposed + "y[n, o] = sum[i] (t[n, i - 1] else 0) * w[o, i]");
+  expect_keeps(fuse, arguments, transposed + "y[n, o] = sum[i] (t[m[n], i] * w[o, i] else 0)");
   // One operand would not contain the summed loop.
   expect_keeps(fuse, "arg b : f32[5] in; arg w : f32[4, 8] in; arg y : f32[4, 5] out",
                "temp t : f32[5, 8]; t[o, i] = b[o]; y[n, o] = sum[i] w[n, i] * t[o, i]");
@@ -32,6 +38,9 @@ TEST(FuseRefuses, ToComputeAnElementInEveryIterationOfAnotherLoop) {
                "temp t : f32[4]; t[i] = x[i] * 2.0; y[i, j] = t[i]");
   expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[6] out",
                "temp t : f32[8]; t[i] = x[i] * 2.0; y[i] = max[k:3] t[i + k]");
+  // A symbol is no loop.
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = exp(x[i, j]); y[i, j] = t[row, j]", "symbol row in 0..4");
 }
 
 TEST(FuseRefuses, ToComputeAnElementInOverlappingWindows) {
@@ -57,6 +66,9 @@ TEST(FuseRefuses, ToComputeAnElementForEachReader) {
                "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out",
                "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] * tanh(t[i])");
+  // Light work, of which one read needs an element in every iteration of i.
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = x[i, j] + 1.0; y[i, j] = t[0, j] * t[i, j]");
   // Two large operands, and one that is not needed afterwards.
   expect_keeps(fuse, "arg x : f32[4] in; arg w : f32[4] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = x[i] * w[i]; y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
@@ -79,6 +91,8 @@ TEST(FuseRefuses, ProducersWithAnOverwrittenInput) {
 TEST(FuseRefuses, ConsumersThatWouldReadOtherElementsOfTheirTarget) {
   expect_keeps(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] = t[-i + 3]");
   expect_keeps(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] += sum[j] t[j]");
+  expect_keeps(fuse, "arg x : i32[9] in; arg w : i32[4] inout",
+               "temp t : i32[4]; t[i] = (x[w[-i + 3]] else 0); w[i] = t[i] + 1");
 }
 
 TEST(FuseRefuses, ReductionsThatWouldReadTheirTarget) {
@@ -114,8 +128,17 @@ TEST(FuseRefuses, ElseWithADifferentMeaning) {
   expect_keeps(fuse, "arg y : f32[9] out", "temp t : f32[8]; t[i] = 1.0; y[i] = (t[i - 1] else 2.0)");
   expect_keeps(fuse, "arg b : f32[4] in; arg y : f32[9, 4] out",
                "temp t : f32[8, 4]; t[i, j] = b[j]; y[i, j] = (t[i - 1, j] else 2.0)");
+  expect_keeps(fuse, "arg b : f32[8] in; arg y : f32[9, 8] out",
+               "temp t : f32[8, 8]; t[i, j] = b[j]; y[i, j] = (t[i - 1, j] else 2.0)");
+  // Half an index that is out of range in t can be in range in x.
+  expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[8] out",
+               "temp t : f32[8]; t[i] = (x[(i) / 2] else 2.0); y[i] = (t[i + 1] else 2.0)");
   expect_keeps(fuse, "arg x : f32[9] in; arg n : i32[8] in; arg y : f32[9] out",
                "temp t : f32[8]; t[i] = (x[n[i]] else 0); y[i] = (t[i - 1] else 0)");
+  // The copy's own `else` also applies to elements that t has.
+  expect_keeps(fuse, "arg x : f32[8, 8] in; arg z : f32[9, 8] in; arg y : f32[9, 8] out",
+               "temp t : f32[8, 8]; t[i, j] = (x[i, j + 1] else 0); "
+               "y[i, j] = (t[i - 1, j] * z[i, j] else 2.0)");
   // An index out of range in t would also be out of range in n.
   expect_keeps(fuse, "arg x : f32[9, 8] in; arg n : i32[8] in; arg y : f32[9] out",
                "temp t : f32[8]; t[i] = (x[n[i], i] else 0); y[i] = (t[i - 1] else 0)");
@@ -132,6 +155,19 @@ TEST(FuseRefuses, DividedIndicesThatOneIndexCannotExpress) {
   expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = x[i + 1]; y[i] = (t[(i) / 2] else 0)");
   expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = f32(i); y[i] = (t[(i) / 2] else 0)");
   expect_keeps(fuse, arguments, "temp t : f32[4]; t[i] = (x[(i) / 2] else 0); y[i] = (t[(i) / 2] else 0)");
+  // The first factor is out of range together with t, but the second one has no such index.
+  const std::string factors = "arg x : f32[4] in; arg z : f32[5] in; arg y : f32[8] out";
+  expect_keeps(fuse, factors, "temp t : f32[4]; t[i] = x[i] * z[i + 1]; y[i] = (t[(i) / 2] else 0)");
+  expect_keeps(fuse, factors, "temp t : f32[4]; t[i] = x[i] * f32(i); y[i] = (t[(i) / 2] else 0)");
+}
+
+TEST(FuseRefuses, IndicesWhoseCoefficientsWouldOverflow) {
+  const std::string arguments = "arg x : f32[9] in; arg n : i32[1] in; arg y : f32[1] out";
+  const std::string far = "1099511627776*";  // 2^40
+  expect_keeps(fuse, arguments,
+               "temp t : f32[1]; t[i] = (x[n[" + far + "i]] else 0); y[i] = t[" + far + "i]");
+  expect_keeps(fuse, arguments,
+               "temp t : i32[1]; t[i] = n[" + far + "i]; y[i] = (x[t[" + far + "i]] else 0)");
 }
 
 TEST(FuseRefuses, TensorsThatAreNotWholeElementwiseTemporaries) {
@@ -139,6 +175,9 @@ TEST(FuseRefuses, TensorsThatAreNotWholeElementwiseTemporaries) {
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[8] out",
                "temp t : f32[8]; t[i] for[i:4] = exp(x[i]); t[i + 4] for[i:4] = sin(x[i]); "
                "y[i] = t[i] + 1.0");
+  // Reads itself, though never an element.
+  expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out",
+               "temp t : f32[4]; t[i] = (t[i + 4] else 1.0) * x[i]; y[i] = t[i] + 1.0");
   // An argument.
   expect_keeps(fuse, "arg x : f32[4] in; arg t : f32[4] out; arg y : f32[4] out",
                "t[i] = exp(x[i]); y[i] = t[i] + 1.0");
@@ -166,6 +205,11 @@ TEST(FuseRefuses, ToExceedSixtyFourNodes) {
 TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsStillLive) {
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[4] inout; arg y : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = w[i] - t[i]; w[i] = t[i]");
+  // w keeps its old value too, or other elements.
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[4] inout",
+               "temp t : f32[4]; t[i] = sum[j] x[i, j]; w[i] += t[i]");
+  expect_keeps(fuse, "arg x : f32[4, 8, 3] in; arg w : f32[4, 8] inout",
+               "temp t : f32[4, 8]; t[i, j] = sum[k] x[i, j, k]; w[0, j] = t[0, j]");
   // t is written again.
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; t[i] = t[i] + y[i]; "

@@ -96,6 +96,11 @@ TEST(Fuse, UpdateBecomesInPlaceIfItReadsOnlyItsOwnElement) {
                "w[i] = w[i] - 0.1 * (g[i] + 0.01 * w[i])");
 }
 
+TEST(Fuse, UpdateOfTheFirstTensorBecomesInPlace) {
+  expect_turns(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] = t[i] + 1.0",
+               "w[i] = w[i] * 2.0 + 1.0");
+}
+
 TEST(Fuse, GatherIndicesAreRewritten) {
   expect_turns(fuse, "arg table : f32[9, 8] in; arg n : i32[4] in; arg y : f32[8, 4] out",
                "temp t : f32[4, 8]; t[b, d] = (table[n[b], d] else 0) * 2.0; y[d, b] = t[b, d] + 1.0",
@@ -122,6 +127,26 @@ TEST(Fuse, ElseIsKeptIfBothAreOutOfRangeTogether) {
   expect_turns(fuse, "arg x : f32[8] in; arg y : f32[8] out",
                "temp t : f32[10]; t[i] = (x[i - 1] else 0); y[i] = (t[i + 2] else 3.0)",
                "y[i] = (x[i + 1] else 0)");
+}
+
+TEST(Fuse, ElseWithTheValueOfAConstantIsTheConstant) {
+  expect_turns(fuse, "arg y : f32[9] out", "temp t : f32[8]; t[i] = 2.0; y[i] = (t[i - 1] else 2.0)",
+               "y[i] = 2.0");
+}
+
+TEST(Fuse, ValuesAreComputedInAScatter) {
+  expect_turns(fuse, "arg x : f32[4] in; arg n : i32[4] in; arg w : f32[9] inout",
+               "temp t : f32[4]; t[i] = exp(x[i]); w[n[i]] += t[i]", "w[n[i]] += exp(x[i])");
+}
+
+TEST(Fuse, ElseIsKeptIfOneOfTheIndicesIsOutOfRangeTogether) {
+  expect_turns(fuse, "arg x : f32[8, 8] in; arg y : f32[8, 8] out",
+               "temp t : f32[8, 8]; t[i, j] = exp(x[i, j]); y[i, j] = (t[i - 1, j] else 2.0)",
+               "y[i, j] = (exp(x[i - 1, j]) else 2.0)");
+  // The index into n does not depend on the loop that exceeds its range.
+  expect_turns(fuse, "arg x : f32[9, 8] in; arg n : i32[12] in; arg y : f32[10, 8] out",
+               "temp t : f32[9, 8]; t[i, j] = (x[i, n[row + j]] else 2.0); y[i, j] = (t[i - 1, j] else 2.0)",
+               "y[i, j] = (x[i - 1, n[row + j]] else 2.0)", "symbol row in 0..5");
 }
 
 TEST(Fuse, ElseOfAComputedValueBecomesAGuard) {
@@ -184,6 +209,16 @@ TEST(WithoutMemory, SubstitutesAtAnyCost) {
   for (const program::Tensor& tensor : optimized(after).tensors) {
     EXPECT_NE(tensor.role, program::Role::kTemp) << tensor.name;
   }
+}
+
+TEST(WithoutMemory, KeepsTheOffsetFromAGatheredElement) {
+  const std::string text = program_text(
+      "arg x : f32[8] in; arg z : f32[9] in; arg n : i32[8] in; arg y : f32[8] out; "
+      "temp t : f32[8]; t[i] = x[i] * z[i + 1]; y[i] = (t[n[i]] else 0)");
+  const std::vector<std::string> names = {"t"};
+  EXPECT_THAT(test::error_of([&] { (void)without_memory(program_of(text), names); }),
+              test::is_error(ErrorCode::kInvalidArgument, "'t' needs memory"))
+      << "an index cannot be n[i] + 1";
 }
 
 TEST(WithoutMemory, RefusesWhatNeedsIt) {

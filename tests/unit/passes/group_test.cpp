@@ -118,6 +118,12 @@ TEST(CommonInGroups, EqualStatementsOfOneRoundAreComputedOnce) {
                "temp a : f32[4]; temp b : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); "
                "b[i] = exp(w[t, i]); y[t, i] = a[i] * b[i]; }",
                "temp a : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); y[t, i] = a[i] * a[i]; }");
+  // The block writes what both read, but for the next round.
+  expect_turns(eliminate_common, kRows,
+               "temp h : f32[4]; temp a : f32[4]; temp b : f32[4]; h[i] = 1.0; repeat t in 0..10 {"
+               "a[i] = exp(h[i]); b[i] = exp(h[i]); h[i] = h[i] * w[t, i]; y[t, i] = a[i] * b[i]; }",
+               "temp h : f32[4]; temp a : f32[4]; h[i] = 1.0; repeat t in 0..10 {"
+               "a[i] = exp(h[i]); h[i] = h[i] * w[t, i]; y[t, i] = a[i] * a[i]; }");
   expect_turns(eliminate_common, "arg x : f32[4] in; arg y : f32[4] out",
                "temp a : f32[4]; temp b : f32[4]; @group {a[i] = exp(x[i]); b[i] = exp(x[i]); "
                "y[i] = a[i] * b[i]; }",
@@ -148,6 +154,16 @@ TEST(DeadInGroups, OverwrittenValuesAreRemoved) {
       remove_dead_statements, kRows,
       "temp h : f32[4]; repeat t in 0..10 {h[i] = exp(w[t, i]); h[i] = sin(w[t, i]); y[t, i] = h[i]; }",
       "temp h : f32[4]; repeat t in 0..10 {h[i] = sin(w[t, i]); y[t, i] = h[i]; }");
+  // Only a statement without a use reads it.
+  expect_turns(
+      remove_dead_statements, "arg x : f32[4] in; arg y : f32[4] out",
+      "temp h : f32[4]; temp a : f32[4]; @group {h[i] = exp(x[i]); a[i] = h[i] * 2.0; y[i] = x[i]; }",
+      "@group {y[i] = x[i]; }");
+  expect_turns(
+      remove_dead_statements, kRows + "; arg z : f32[10, 4] out",
+      "temp h : f32[4]; temp a : f32[4]; repeat t in 0..10 {h[i] = exp(w[t, i]); a[i] = h[i] * 2.0; "
+      "z[t, i] = w[t, i]; h[i] = sin(w[t, i]); y[t, i] = h[i]; }",
+      "temp h : f32[4]; repeat t in 0..10 {z[t, i] = w[t, i]; h[i] = sin(w[t, i]); y[t, i] = h[i]; }");
   // The next round reads it.
   expect_keeps(remove_dead_statements, kRows,
                "temp h : f32[4]; h[i] = 1.0; repeat t in 0..10 {y[t, i] = h[i]; h[i] = exp(w[t, i]); }");
