@@ -168,17 +168,17 @@ bool reads_each_once(const Access& access, const Statement& statement) {
 }
 
 bool stays_contraction(const Statement& before, const Statement& after) {
-  const std::optional<Product> was = product_of(before);
+  const Product was = product_of(before).value();
   const std::optional<Product> now = product_of(after);
-  if (!was || !now) {
+  if (!now) {
     return false;
   }
   for (std::size_t i = 0; i < 2; ++i) {
-    if (!program::same(*was->factors[i], *now->factors[i]) && !is_plain_operand(*now->factors[i])) {
+    if (!program::same(*was.factors[i], *now->factors[i]) && !is_plain_operand(*now->factors[i])) {
       return false;
     }
     for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
-      if (was->loops[i][loop] && !now->loops[i][loop] && (before.reduces(loop) || !now->loops[1 - i][loop])) {
+      if (was.loops[i][loop] && !now->loops[i][loop] && (before.reduces(loop) || !now->loops[1 - i][loop])) {
         return false;
       }
     }

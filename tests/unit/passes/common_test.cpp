@@ -76,6 +76,12 @@ TEST(CommonStatements, EqualContentsWrittenInPartsHaveTheSameValue) {
       "temp a : f32[8]; " + write + "a[i] = exp(t[i]); " + write + "y[i] = a[i] * t[i]; z[i] = a[i] - t[i]");
 }
 
+TEST(CommonStatements, EqualPartsOfDifferentTensorsAreKept) {
+  expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[8] out; arg z : f32[8] out",
+               "temp t : f32[8]; temp u : f32[8]; t[i] = 1.0; u[i] = 2.0; t[i + 4] for[i:4] = x[i]; "
+               "u[i + 4] for[i:4] = x[i]; y[i] = exp(t[i]); z[i] = exp(u[i])");
+}
+
 TEST(CommonStatements, AccumulatingStatementsAreKept) {
   expect_keeps(eliminate_common, "arg x : f32[4] in; arg y : f32[4] inout; arg z : f32[4] inout",
                "y[i] += exp(x[i]); z[i] += exp(x[i])");

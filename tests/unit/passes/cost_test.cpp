@@ -7,12 +7,12 @@
 namespace yoke::passes {
 namespace {
 
-// The statement over x : f32[8], w : f32[8, 8] and v : f32[8, 8]; y is a matrix, z a vector.
+// A program with this statement over some scalars, vectors and matrices.
 program::Program statement_of(const std::string& statement) {
-  return program_of(
-      program_text("arg x : f32[8] in; arg w : f32[8, 8] in; arg v : f32[8, 8] in; arg n : i32[8] in; "
-                   "arg y : f32[8, 8] inout; arg z : f32[8] inout; " +
-                   statement));
+  return program_of(program_text(
+      "arg s : f32[] in; arg x : f32[8] in; arg w : f32[8, 8] in; arg v : f32[8, 8] in; arg n : i32[8] in; "
+      "arg y : f32[8, 8] inout; arg z : f32[8] inout; " +
+      statement));
 }
 
 TEST(Products, NeedALoopInEachFactorThatTheOtherOneLacks) {
@@ -37,6 +37,32 @@ TEST(Products, NeedALoopInEachFactorThatTheOtherOneLacks) {
     const program::Program program = statement_of(one.statement);
     EXPECT_EQ(is_contraction(program.statements[0]), one.is_contraction);
     EXPECT_EQ(is_matrix_product(program.statements[0]), one.is_matrix_product);
+  }
+}
+
+TEST(Products, StayOnlyIfBothFactorsAreReads) {
+  const program::Program before = statement_of("y[i, j] = sum[k] w[i, k] * v[k, j]");
+  const auto stays = [&](const char* after) {
+    return stays_contraction(before.statements[0], statement_of(after).statements[0]);
+  };
+  EXPECT_TRUE(stays("y[i, j] = sum[k] w[i, k] * v[j, k]"));
+  EXPECT_FALSE(stays("y[i, j] = sum[k] exp(w[i, k]) * v[k, j]"));
+  EXPECT_FALSE(stays("y[i, j] = sum[k] w[i, k]"));
+}
+
+TEST(Costs, OfScalarsAndIndicesAreNothing) {
+  const struct {
+    const char* value;
+    Cost cost;
+  } kCases[] = {
+      {"3.0", Cost::kFree},         {"f32(i)", Cost::kFree},    {"s[]", Cost::kFree},
+      {"-(-s[])", Cost::kFree},     {"-x[i]", Cost::kCheap},    {"-(-x[i])", Cost::kLight},
+      {"-(-(-s[]))", Cost::kLight}, {"exp(x[i])", Cost::kWork},
+  };
+  for (const auto& one : kCases) {
+    SCOPED_TRACE(one.value);
+    const program::Program program = statement_of(std::string("z[i] = ") + one.value);
+    EXPECT_EQ(cost_of(program, program.statements[0]), one.cost);
   }
 }
 

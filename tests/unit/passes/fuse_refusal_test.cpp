@@ -28,7 +28,9 @@ TEST(FuseRefuses, CopiesThatWouldBreakAContraction) {
       "arg x : f32[8, 4] in; arg w : f32[5, 8] in; arg m : i32[4] in; arg y : f32[4, 5] out";
   expect_keeps(fuse, arguments, transposed + "y[n, o] = sum[i] (t[n, i - 1] else 0) * w[o, i]");
   expect_keeps(fuse, arguments, transposed + "y[n, o] = sum[i] (t[m[n], i] * w[o, i] else 0)");
-  // One operand would not contain the summed loop.
+  // One operand would not contain the summed loop, or the rows of the product.
+  expect_keeps(fuse, "arg b : f32[8] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out",
+               "temp t : f32[4, 8]; t[n, i] = b[i]; y[n, o] = sum[i] t[n, i] * w[o, i]");
   expect_keeps(fuse, "arg b : f32[5] in; arg w : f32[4, 8] in; arg y : f32[4, 5] out",
                "temp t : f32[5, 8]; t[o, i] = b[o]; y[n, o] = sum[i] w[n, i] * t[o, i]");
 }

@@ -22,6 +22,11 @@ TEST(Fuse, ProducerIsSubstitutedInAReductionThatReadsEachElementOnce) {
                "y[o] = sum[n] exp(x[n, o])");
 }
 
+TEST(Fuse, ALoopOfOneIterationRepeatsNothing) {
+  expect_turns(fuse, "arg x : f32[4] in; arg y : f32[4, 1] out",
+               "temp t : f32[4]; t[i] = exp(x[i]); y[i, j] = t[i]", "y[i, j] = exp(x[i])");
+}
+
 TEST(Fuse, ProductAndSumBecomeAContraction) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg w : f32[5, 8] in; arg y : f32[4, 5] out",
                "temp t : f32[4, 5, 8]; t[n, o, i] = x[n, i] * w[o, i]; y[n, o] = sum[i] t[n, o, i]",
@@ -33,6 +38,19 @@ TEST(Fuse, CopiesAreSubstitutedInContractions) {
                "temp s : f32[4, 8]; temp t : f32[5, 8]; s[n, i] = x[row + n, i]; t[o, i] = w[i, o]; "
                "y[n, o] = sum[i] s[n, i] * t[o, i]",
                "y[n, o] = sum[i] x[row + n, i] * w[i, o]", "symbol row in 0..96 step 4");
+}
+
+TEST(Fuse, CopiesAreSubstitutedInProductsOfUnusualOperands) {
+  // The other factor is padded, has no summed loop, or has all loops of the product.
+  expect_turns(fuse, "arg x : f32[4, 8] in; arg w : f32[8, 5] in; arg y : f32[4, 5] out",
+               "temp t : f32[5, 8]; t[o, i] = w[i, o]; y[n, o] = sum[i] (x[n, i - 1] else 0) * t[o, i]",
+               "y[n, o] = sum[i] (x[n, i - 1] else 0) * w[i, o]");
+  expect_turns(fuse, "arg x : f32[4] in; arg w : f32[8, 4] in; arg y : f32[4] out",
+               "temp t : f32[4, 8]; t[n, i] = w[i, n]; y[n] = sum[i] x[n] * t[n, i]",
+               "y[n] = sum[i] x[n] * w[i, n]");
+  expect_turns(fuse, "arg x : f32[8] in; arg w : f32[4, 5, 8] in; arg y : f32[4, 5] out",
+               "temp t : f32[4, 8]; t[n, i] = x[i]; y[n, o] = sum[i] t[n, i] * w[n, o, i]",
+               "y[n, o] = sum[i] x[i] * w[n, o, i]");
 }
 
 TEST(Fuse, CopyIsSubstitutedInSeveralConsumers) {
