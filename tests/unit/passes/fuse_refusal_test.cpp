@@ -177,9 +177,6 @@ TEST(FuseRefuses, TensorsThatAreNotWholeElementwiseTemporaries) {
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[8] out",
                "temp t : f32[8]; t[i] for[i:4] = exp(x[i]); t[i + 4] for[i:4] = sin(x[i]); "
                "y[i] = t[i] + 1.0");
-  // Reads itself, though never an element.
-  expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out",
-               "temp t : f32[4]; t[i] = (t[i + 4] else 1.0) * x[i]; y[i] = t[i] + 1.0");
   // An argument.
   expect_keeps(fuse, "arg x : f32[4] in; arg t : f32[4] out; arg y : f32[4] out",
                "t[i] = exp(x[i]); y[i] = t[i] + 1.0");
