@@ -120,10 +120,9 @@ constexpr std::size_t kMaxNodes = 64;
 // The element of another tensor that holds the same value; nothing unless the producer copies it.
 std::optional<Index> composed_index(const Producer& producer, const Index& index,
                                     const std::vector<Loop>& loops) {
-  // Without a value, a constant, which is no copy either.
-  const Expr value = composed(producer, access_of(index), loops).value_or(Expr{});
-  const bool is_plain = value.op == Op::kRead && !value.access.otherwise;
-  return is_plain ? program::element_of(value.access) : std::nullopt;
+  const std::optional<Expr> value = composed(producer, access_of(index), loops);
+  const bool is_plain = value && value->op == Op::kRead && !value->access.otherwise;
+  return is_plain ? program::element_of(value->access) : std::nullopt;
 }
 
 bool substitute_index(const Producer& producer, Access& access, const std::vector<Loop>& loops) {

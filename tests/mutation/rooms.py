@@ -9,7 +9,7 @@ SLOW = (r"^data_parallel_tests\.(Models\.|Shards/PrecisionOnShards\.LossesFollow
 ROOMS = {
     "passes": {
         "sources": ["runtime/passes/*.cpp"],
-        "targets": ["passes_tests", "device_test", "schedule_tests"],
+        "targets": ["passes_tests", "device_test", "schedule_tests", "yoke_backend_cc"],
         "tests": r"^(passes_tests\.|device_test\.|schedule_tests\..*Fallback)",
     },
     "schedule": {
