@@ -12,7 +12,7 @@ namespace {
 bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j) {
   const Tensor& source = graph.program().tensors[from];
   const Tensor& target = graph.program().tensors[to];
-  if (from == to || source.role != Role::kTemp || source.type != target.type || source.dims != target.dims) {
+  if (source.role != Role::kTemp || source.type != target.type || source.dims != target.dims) {
     return false;
   }
   Place first = graph.writers(from).front();
@@ -24,7 +24,7 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
   }
   Statement in_place = graph.at(first);
   rename_tensor(in_place, from, to);
-  return in_place.assign == Assign::kSet && is_elementwise(graph.program(), in_place) &&
+  return !in_place.reduce && !has_element_index(in_place.target) &&
          reads_only_at(in_place.value, in_place.target) && !graph.is_touched(to, first + 1, j);
 }
 
@@ -98,8 +98,7 @@ bool fuse_producer(Graph& graph, Place i) {
 // `y[i] = t[i]` of whole tensors: y replaces t.
 bool forward_target(Graph& graph, Place j) {
   const Statement& copy = graph.at(j);
-  if (graph.is_removed(j) || graph.is_repeated(j) || copy.value.op != Op::kRead ||
-      copy.value.access.otherwise || !is_elementwise(graph.program(), copy) ||
+  if (graph.is_removed(j) || copy.value.op != Op::kRead || !is_elementwise(graph.program(), copy) ||
       copy.value.access.indices != copy.target.indices) {
     return false;
   }

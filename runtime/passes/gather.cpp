@@ -75,7 +75,7 @@ class Gathering {
       pass(next);
       bytes_passed_ = std::max(bytes_passed_, static_cast<std::int64_t>(bytes_[k]));
     }
-    if (passed != 0 && bytes_passed_ + extra_bytes_ > peak_) {
+    if (bytes_passed_ + extra_bytes_ > peak_) {
       undo(size, named);
     }
     worth_ += region_.worth();
@@ -101,7 +101,7 @@ class Gathering {
     const Numbers named = region_.named();
     const std::size_t size = region_.statements().size();
     const std::uint64_t before = region_.worth();
-    if (!graph_.is_grouped(next) && region_.add(next) && region_.worth() > before &&
+    if (region_.add(next) && region_.worth() > before &&
         (follows || region_.named().size() == named.size())) {
       return true;
     }

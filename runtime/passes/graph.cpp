@@ -10,26 +10,21 @@ bool has_place(const Places& places, Place first, Place last) {
   return found != places.end() && *found < last;
 }
 
+// Precondition: the places do not contain i.
 void insert(Places& places, Place i) {
-  const auto at = std::lower_bound(places.begin(), places.end(), i);
-  if (at == places.end() || *at != i) {
-    places.insert(at, i);
-  }
+  places.insert(std::lower_bound(places.begin(), places.end(), i), i);
 }
 
+// Precondition: the places contain i.
 void erase(Places& places, Place i) {
-  const auto at = std::lower_bound(places.begin(), places.end(), i);
-  if (at != places.end() && *at == i) {
-    places.erase(at);
-  }
+  places.erase(std::lower_bound(places.begin(), places.end(), i));
 }
 
-// Whether the statement reads none of the elements of this access in the same round.
-bool never_reads(const Statement& statement, const Access& access) {
-  bool never = statement.assign == Assign::kSet || statement.target.tensor != access.tensor;
-  program::visit_target_and_reads(statement, [&](const Access& own) {
-    const bool is_read = &own != &statement.target;
-    never = never && (!is_read || own.tensor != access.tensor || are_apart(own, access));
+// Whether the value reads none of the elements of this access in the same round.
+bool never_reads(const Expr& value, const Access& access) {
+  bool never = true;
+  program::visit_target_and_reads(value, [&](const Access& own) {
+    never = never && (own.tensor != access.tensor || are_apart(own, access));
     program::visit_index_tensors(own, [&](std::uint32_t index) { never = never && index != access.tensor; });
   });
   return never;
@@ -65,10 +60,8 @@ void Graph::enter(Place i) {
 
 void Graph::update(Place i, std::uint32_t old_target) {
   const std::uint32_t target = at(i).target.tensor;
-  if (target != old_target) {
-    erase(writers_[old_target], i);
-    insert(writers_[target], i);
-  }
+  erase(writers_[old_target], i);
+  insert(writers_[target], i);
   std::vector<std::uint32_t> now = tensors_read(at(i));
   for (const std::uint32_t tensor : reads_[i]) {
     if (!contains(now, tensor)) {
@@ -94,11 +87,10 @@ bool Graph::is_touched(std::uint32_t tensor, Place first, Place last) const {
 bool Graph::is_disturbed(Place i, Place first, Place last) const {
   return std::any_of(reads_[i].begin(), reads_[i].end(), [&](std::uint32_t tensor) {
     const Places& places = writers_[tensor];
-    auto writer = std::lower_bound(places.begin(), places.end(), first);
-    while (writer != places.end() && *writer < last && never_reads(at(i), at(*writer).target)) {
-      ++writer;
-    }
-    return writer != places.end() && *writer < last;
+    const auto begin = std::lower_bound(places.begin(), places.end(), first);
+    const auto end = std::lower_bound(begin, places.end(), last);
+    return std::any_of(begin, end,
+                       [&](Place writer) { return !never_reads(at(i).value, at(writer).target); });
   });
 }
 

@@ -88,6 +88,13 @@ TEST(FuseRefuses, TransposeWithSeveralReaders) {
 TEST(FuseRefuses, ProducersWithAnOverwrittenInput) {
   expect_keeps(fuse, "arg w : f32[4] inout; arg y : f32[4] out",
                "temp t : f32[4]; t[i] = w[i] * 2.0; w[i] = w[i] + 1.0; y[i] = t[i] - w[i]");
+  // In a gather, the source or the index.
+  for (const std::string statement : {"w[i] = x[i]", "n[i] = m[i]"}) {
+    expect_keeps(fuse,
+                 "arg w : f32[4] inout; arg n : i32[4] inout; arg x : f32[4] in; arg m : i32[4] in; "
+                 "arg y : f32[4] out",
+                 "temp t : f32[4]; t[i] = (w[n[i]] else 0); " + statement + "; y[i] = t[i] - x[i]");
+  }
 }
 
 TEST(FuseRefuses, ConsumersThatWouldReadOtherElementsOfTheirTarget) {
@@ -224,6 +231,33 @@ TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsStillLive) {
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; y[i] = y[i] * 2.0; "
                "z[i] = exp(t[i])");
+  // t already is what it is copied to.
+  expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out",
+               "temp t : f32[4]; t[i] = sum[j] x[i, j]; t[i] = t[i]; y[i] = exp(t[i])");
+}
+
+TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsNotACopyOfAllOfIt) {
+  const std::string arguments = "arg x : f32[4, 8] in; arg y : f32[4] inout; arg z : f32[4] out";
+  const std::string sum = "temp t : f32[4]; t[i] = sum[j] x[i, j]; ";
+  for (const std::string statement :
+       {"y[i] for[i:2] = t[i]", "y[i] += t[i]", "y[i] = sum[k:3] t[i]", "y[i] = -t[i]"}) {
+    expect_keeps(fuse, arguments, sum + statement + "; z[i] = exp(t[i])");
+  }
+  // A value that reads nothing, as the first tensor is a scalar.
+  expect_keeps(fuse, "temp t : f32[]; arg x : f32[4] in; arg y : f32[] out; arg z : f32[4] out",
+               "t[] = sum[i] x[i]; y[] = 2.0; z[i] = x[i] * exp(t[])");
+}
+
+TEST(FuseRefuses, SeveralReadsOfAnElementByReadersOfParts) {
+  // Together, the readers have as many elements as t, but read two of them twice.
+  expect_keeps(fuse, "arg x : u8[4] in; arg a : f32[2] out; arg b : f32[2] out",
+               "temp t : f32[4]; t[i] = f32(x[i]); a[i] = t[i] * t[i + 2]; b[i] = t[i]");
+}
+
+TEST(FuseRefuses, ValuesThatNothingReads) {
+  const std::string arguments = "arg x : f32[4] in; arg y : f32[4] out; temp unused : f32[4]";
+  expect_turns(fuse, arguments, "temp t : f32[4]; unused[i] = sin(x[i]); t[i] = exp(x[i]); y[i] = -t[i]",
+               "unused[i] = sin(x[i]); y[i] = -exp(x[i])");
 }
 
 }  // namespace

@@ -209,6 +209,17 @@ TEST(Fuse, TemporaryCopiedIntoAnArgumentBecomesTheArgument) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; z[i] = exp(t[i])",
                "y[i] = sum[j] x[i, j]; z[i] = exp(y[i])");
+  // Its first half replaces that of the argument in place.
+  expect_turns(fuse, "arg x : f32[2] in; arg y : f32[4] inout",
+               "temp t : f32[4]; t[i] for[i:2] = y[i] * 2.0; t[i + 2] = x[i]; y[i] = t[i]",
+               "y[i] for[i:2] = y[i] * 2.0; y[i + 2] = x[i]");
+}
+
+TEST(Fuse, CopyWhoseOperandIsNotNeededAfterwardsIsSubstitutedInSeveralConsumers) {
+  expect_turns(fuse, "arg x : f32[6, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               "temp s : f32[6]; temp t : f32[4]; s[i] = sum[j] x[i, j]; t[i] = s[i + 2]; y[i] = t[i] + 1.0; "
+               "z[i] = exp(t[i])",
+               "temp s : f32[6]; s[i] = sum[j] x[i, j]; y[i] = s[i + 2] + 1.0; z[i] = exp(s[i + 2])");
 }
 
 TEST(WithoutMemory, SubstitutesAtAnyCost) {

@@ -37,6 +37,13 @@ TEST(FuseInRepeatBlocks, AWriteToAnotherRowDoesNotPreventFusion) {
       "h[t + 1, i] = w[t, i]; y[t, i] = a[i] + h[t + 1, i]; }",
       "temp h : f32[11, 4]; h[0, i] = 1.0; repeat t in 0..10 {"
       "h[t + 1, i] = w[t, i]; y[t, i] = tanh(h[t, i]) + h[t + 1, i]; }");
+  // Nor do the other operands.
+  expect_turns(fuse, kRows + "; arg x : f32[4] in; arg z : f32[9, 4, 4] in; arg n : i32[4] in",
+               "temp h : f32[11, 4]; temp a : f32[4]; h[0, i] = 1.0; repeat t in 0..10 {"
+               "a[i] = tanh(h[t, i]) + x[i] * (z[t, i, n[i]] else 0); "
+               "h[t + 1, i] = w[t, i]; y[t, i] = a[i] + h[t + 1, i]; }",
+               "temp h : f32[11, 4]; h[0, i] = 1.0; repeat t in 0..10 {h[t + 1, i] = w[t, i]; "
+               "y[t, i] = tanh(h[t, i]) + x[i] * (z[t, i, n[i]] else 0) + h[t + 1, i]; }");
   // The same row.
   expect_keeps(
       fuse, kRows,
@@ -79,6 +86,29 @@ TEST(FuseInRepeatBlocks, OnlyConstantsAndScalarsEnterABlock) {
                "temp a : f32[4]; a[i] = -s[]; repeat t in 0..10 {y[t, i] = w[t, i] * a[i]; s[] = w[t, 0]; }");
   expect_keeps(fuse, arguments,
                "temp a : f32[4]; a[i] = 2.0; repeat t in 0..10 {@group {y[t, i] = w[t, i] * a[i]; }; }");
+}
+
+TEST(FuseInRepeatBlocks, ScalarsDoNotEnterAContraction) {
+  expect_keeps(fuse, kRows + "; arg v : f32[4, 4] in; arg s : f32[] in",
+               "temp a : f32[4]; a[i] = s[]; repeat t in 0..10 {y[t, i] = sum[k] a[i] * v[i, k]; }");
+}
+
+TEST(FuseInRepeatBlocks, CopiedTemporaryBecomesItsCopy) {
+  expect_turns(
+      fuse, kRows + "; arg z : f32[4] inout",
+      "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; z[i] = h[i]; y[t, i] = exp(h[i]); }",
+      "repeat t in 0..10 {z[i] = max[k:3] w[t, i]; y[t, i] = exp(z[i]); }");
+  // The round before reads or writes the copy.
+  const std::string first = "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; ";
+  expect_keeps(fuse, kRows + "; arg z : f32[4] inout", first + "y[t, i] = z[i]; z[i] = h[i]; }");
+  expect_keeps(fuse, kRows + "; arg z : f32[4] inout",
+               "temp h : f32[4]; h[i] = max[k:3] w[0, i]; "
+               "repeat t in 0..10 {y[t, i] = exp(h[i]); h[i] = max[k:3] w[t, i]; z[i] = h[i]; }");
+  // The copy may also follow the block.
+  expect_turns(fuse, kRows + "; arg z : f32[4] out",
+               "temp h : f32[4]; h[i] = max[k:3] w[0, i]; repeat t in 0..10 {y[t, i] = exp(h[i]); "
+               "h[i] = max[k:3] w[t, i]; }; z[i] = h[i]",
+               "z[i] = max[k:3] w[0, i]; repeat t in 0..10 {y[t, i] = exp(z[i]); z[i] = max[k:3] w[t, i]; }");
 }
 
 TEST(Fuse, ValuesThatAGuardMostlyDiscardsAreStored) {
