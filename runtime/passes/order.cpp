@@ -56,7 +56,7 @@ Place successor(const Graph& graph, Place i) {
     return kNone;
   }
   const Statement& user = graph.at(j);
-  const bool is_epilogue = !user.reduce && user.assign == Assign::kSet && !has_element_index(user.target) &&
+  const bool is_epilogue = !user.reduce && user.assign == Assign::kSet &&
                            reads_only_at(user.value, {fed, user.target.indices, {}}) &&
                            (user.target.tensor == fed || graph.readers(fed).size() == 1);
   return is_epilogue ? j : kNone;

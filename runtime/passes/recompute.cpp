@@ -31,7 +31,7 @@ bool recompute(Graph& graph, Place i, Place peak, const std::vector<std::size_t>
   if (readers.empty() || readers.back() < peak ||
       graph.program().tensors[tensor].byte_count() < kWorthwhileBytes ||
       (regions[i] != 0 && regions[i] == regions[readers.back()]) || !is_producer(graph, i) ||
-      graph.is_grouped(i) || !inputs_live_until(graph, i, readers.back())) {
+      !inputs_live_until(graph, i, readers.back())) {
     return false;
   }
   std::vector<std::pair<Place, Statement>> changed;

@@ -7,16 +7,17 @@
 namespace yoke::passes {
 namespace {
 
+// Precondition: the index is not an element of a tensor.
 bool has_no_loop(const Index& index) {
-  return !index.element_of && std::all_of(index.affine.terms.begin(), index.affine.terms.end(),
-                                          [](const Affine::Term& term) { return term.is_symbol; });
+  return std::all_of(index.affine.terms.begin(), index.affine.terms.end(),
+                     [](const Affine::Term& term) { return term.is_symbol; });
 }
 
 // Whether the index is this loop, optionally plus a constant and symbols, which shift all rows equally.
 bool is_row_of(std::uint32_t loop, Index index) {
   index.affine.constant = 0;
   std::erase_if(index.affine.terms, [](const Affine::Term& term) { return term.is_symbol; });
-  return !index.element_of && index.divisor == 1 && index.affine.single_loop() == loop;
+  return index.divisor == 1 && index.affine.single_loop() == loop;
 }
 
 // Keeps only the rows of a product: the leading loops of the target that index the same operand by

@@ -141,6 +141,28 @@ TEST(Optimize, KeepsTheInterface) {
   EXPECT_EQ(after.statements.size(), 1U);
 }
 
+// x - t becomes x - x in one sweep and 0 in the next one. So what reads z[i] vanishes, then what computes it.
+constexpr const char* kVanishing = "t[i] = x[i]; y[i] = (x[i] - t[i]) * z[i]";
+constexpr const char* kVanishingTensors =
+    "arg x : i32[4] in; arg v : i32[4, 5] in; arg y : i32[4] out; temp t : i32[4]; temp z : i32[4]; ";
+
+TEST(Optimize, SweepsUntilNoPassChangesTheProgram) {
+  const Program after = optimized(
+      program_of(program_text(kVanishingTensors + std::string("z[i] = sum[j] v[i, j]; ") + kVanishing)));
+  ASSERT_EQ(after.statements.size(), 1U) << program::print(after);
+  EXPECT_EQ(after.statements[0].value.op, Op::kConst);
+}
+
+TEST(Optimize, MovesStatementsToRegionsWhenNothingElseChanges) {
+  // Next to the statement of a, the one that writes w would prevent that a is computed in the sum.
+  const Program after = optimized(program_of(
+      program_text(kVanishingTensors +
+                   std::string("arg w : f32[4] inout; arg s : f32[] out; temp a : f32[4]; a[i] = exp(w[i]); "
+                               "z[i] = max[j] v[i, j] * i32(a[i]); s[] = sum[i] a[i]; w[i] = w[i] * 0.5; ") +
+                   kVanishing)));
+  EXPECT_FALSE(after.find_tensor("a")) << program::print(after);
+}
+
 TEST(Optimize, LongProgramIsOptimizedInTime) {
   std::string body = "arg x : f32[4] in; arg y : f32[4] out";
   std::string statements;

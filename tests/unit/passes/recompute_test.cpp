@@ -38,6 +38,33 @@ TEST(Recompute, KeepsAValueWhoseOperandWouldHaveToBeKept) {
       "j]");
 }
 
+// Two large values, u and v, are live during the last of these statements.
+constexpr const char* kPeak = "u[i, j] = sin(x[i, j] * w[i, j]); v[i, j] = u[-i + 511, j] * cos(u[i, j]); ";
+constexpr const char* kLarge = "temp t : f32[512, 1024]; temp u : f32[512, 1024]; temp v : f32[512, 1024]; ";
+
+TEST(Recompute, ValueOutsideRegionsIsComputedAgainOutsideRegions) {
+  const std::string before = std::string(kLarge) + "t[i, j] = exp(x[i, j]); s[j] = sum[i] t[i, j]; " + kPeak;
+  expect_turns(recompute,
+               "arg x : f32[512, 1024] in; arg w : f32[512, 1024] in; arg s : f32[1024] out; "
+               "arg y : f32[512, 1024] out",
+               before + "y[i, j] = t[i, j] * v[-i + 511, j]",
+               before + "y[i, j] = exp(x[i, j]) * v[-i + 511, j]");
+}
+
+TEST(Recompute, KeepsAValueWhoseReadersCannotComputeItOrWouldRepeatIt) {
+  const std::string before = std::string(kLarge) + "t[i, j] = exp(x[i, j]); s[i] = sum[j] t[i, j]; " + kPeak;
+  for (const std::string last :
+       {"x[i, j] = w[i, j]; y[i, j] = t[i, j] * v[i, j]",   // the operand is overwritten
+        "y[i, j] = max[k:4] t[i, k] * v[i, j]",             // reads elements repeatedly
+        "s[i] = sum[j] t[i, j] * b[j]; y[i, j] = v[i, j]",  // a contraction
+        "repeat n in 0..3 {y[i, j] = t[i, j] * v[i, j]; }"}) {
+    expect_keeps(recompute,
+                 "arg x : f32[512, 1024] inout; arg w : f32[512, 1024] in; arg b : f32[1024] in; "
+                 "arg s : f32[512] out; arg y : f32[512, 1024] out",
+                 before + last);
+  }
+}
+
 TEST(Recompute, KeepsAValueThatOnlyOneRegionUses) {
   expect_keeps(
       recompute, "arg x : f32[512, 1024] in; arg w : f32[512, 1024] in; arg y : f32[512, 1024] out",

@@ -46,7 +46,10 @@ TEST(Regions, RowsOfAProductMayStartAtASymbolOrANumber) {
   const std::string product = "z[n, m] = sum[k] x[row + n + 2, k] * w[k, m]; ";
   expect_turns(form_regions, arguments, product + "y[n, m] = max(z[n, m], 0)",
                "@fused[n] {" + product + "y[n, m] = max(z[n, m], 0); }", "symbol row in 0..16 step 4");
-  expect_keeps(form_regions, arguments, "z[n, m] = sum[k] x[2 * n, k] * w[k, m]; y[n, m] = max(z[n, m], 0)");
+  for (const std::string row : {"x[2 * n, k]", "(x[(n) / 2, k] else 0)", "(x[r[n], k] else 0)"}) {
+    expect_keeps(form_regions, arguments + "; arg r : i32[4] in",
+                 "z[n, m] = sum[k] " + row + " * w[k, m]; y[n, m] = max(z[n, m], 0)");
+  }
 }
 
 TEST(Regions, ProductWhoseResultIsNotUsedNextStaysAlone) {
@@ -70,6 +73,15 @@ TEST(Regions, RowsOfAProductLeadItsTarget) {
                "z[2*i + h, n, d] for[i:2, h:2] = y[i, n, 3*h + d]",
                "@fused[i, n] {y[i, n, m] = sum[k] x[i, n, k] * w[k, m]; y[i, n, m] = max(y[i, n, m], 0); }; "
                "z[2*i + h, n, d] for[i:2, h:2] = y[i, n, 3*h + d]");
+}
+
+TEST(Regions, RowsOfAProductEndWhereSeveralLoopsIndexItsTarget) {
+  const std::string product = "y[a, 2*i + h, n, m] for[i:2, h:2] = sum[k] x[a, i, h, n, k] * w[k, m]; ";
+  expect_turns(form_regions,
+               "arg x : f32[5, 2, 2, 3, 8] in; arg w : f32[8, 6] in; arg z : f32[5, 4, 3, 6] out; "
+               "temp y : f32[5, 4, 3, 6]",
+               product + "z[a, b, n, m] = max(y[a, b, n, m], 0)",
+               "@fused[a] {" + product + "z[a, b, n, m] = max(y[a, b, n, m], 0); }");
 }
 
 TEST(Regions, StatementsThatShareNothingStayApart) {

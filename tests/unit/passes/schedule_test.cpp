@@ -56,6 +56,44 @@ TEST(Schedule, AmongStatementsThatAllocateNothingThoseThatWriteArgumentsComeFirs
                temporaries + "y[i] = t[i] + x[i]; u[i] = u[i] * t[-i + 3]; z[i] = u[i] - t[i]");
 }
 
+TEST(Schedule, ChainThatWritesAnArgumentAndThenATemporaryWritesAnArgument) {
+  const std::string first =
+      "temp t : f32[4]; temp u : f32[4]; temp v : f32[4]; t[i] = sin(x[i]); u[i] = exp(x[i]); v[i] = "
+      "cos(x[i]); ";
+  const std::string u = "u[i] = u[i] * v[-i + 3]; ";
+  const std::string chain = "y[i] = sum[j] w[i, j] * v[i]; t[i] = t[i] * y[i]; ";
+  const std::string last = "z[i] = (u[i] - t[i]) * v[i]";
+  expect_turns(schedule, "arg x : f32[4] in; arg w : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
+               first + u + chain + last, first + chain + u + last);
+}
+
+TEST(Schedule, AllOfALongEpilogueMovesUp) {
+  const std::string z = "z[n] = sum[i] x[n, i]; ";
+  const std::string m = "m[n] = max[i] x[n, i]; ";
+  const std::string epilogue = "z[n] = sin(z[n]); z[n] = exp(z[n]); ";
+  expect_turns(schedule, "arg x : f32[4, 8] in; arg m : f32[4] out; arg z : f32[4] out", z + m + epilogue,
+               z + epilogue + m);
+}
+
+TEST(Schedule, OnlyAnElementwiseStatementIsAnEpilogue) {
+  const std::string before = "y[n] = sum[i] x[n, i]; m[n] = max[i] x[n, i]; ";
+  for (const std::string last : {"h[n] = sum[i] y[n] * x[n, i]", "h[n] += y[n]", "h[n] = y[-n + 3]",
+                                 "y[n] for[n:2] = 3.0", "@layer {h[n] = y[n] * 2.0; h[n] = exp(h[n]); }"}) {
+    expect_keeps(schedule,
+                 "arg x : f32[4, 8] in; arg y : f32[4] out; arg m : f32[4] out; arg h : f32[4] inout",
+                 before + last);
+  }
+}
+
+TEST(Schedule, NothingMovesIntoAGroup) {
+  // s would become final earlier, and use less memory, after the first statement of the group.
+  const std::string large = "a[i, j] = exp(x[i, j]); h[i] = sum[j] x[i, j]; ";
+  expect_keeps(schedule, "arg x : f32[8, 8] in; arg s : f32[8] out; arg y : f32[8] out",
+               "temp a : f32[8, 8]; temp h : f32[8]; temp b : f32[8]; " + large +
+                   "@group {b[i] = exp(h[i]) * a[i, 0]; h[i] = h[i] * 2.0; y[i] = b[i] * h[i]; }; "
+                   "s[i] = sum[j] a[i, j] * b[i]");
+}
+
 // A long program in which every epilogue is far from its contraction.
 TEST(Schedule, ManyEpiloguesMoveUp) {
   constexpr int kLayers = 700;
