@@ -39,11 +39,8 @@ void keep_rows(const Statement& statement, Summary& summary) {
     }
     rows = std::max(rows, count);
   });
-  for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
-    if (summary.dims[loop] != kNoLoop && summary.dims[loop] >= rows) {
-      summary.dims[loop] = kNoLoop;
-    }
-  }
+  std::replace_if(
+      summary.dims.begin(), summary.dims.end(), [&](std::uint32_t dim) { return dim >= rows; }, kNoLoop);
 }
 
 // A reduction along rows of memory does not name the loop along the columns: each iteration would read a few
@@ -80,7 +77,7 @@ Summary summary_of(const Statement& statement) {
   if (is_matrix_product(statement)) {
     summary.is_product = true;
     keep_rows(statement, summary);
-  } else if (statement.reduce) {
+  } else {
     drop_columns(statement, summary);
   }
   return summary;
@@ -107,12 +104,11 @@ void drop_innermost(const Statement& statement, Numbers& loops) {
 
 // The rows of a product that do not lead its target lie apart in memory, which makes the product slow.
 void drop_scattered_rows(const Statement& statement, Numbers& loops) {
-  std::uint32_t next = 0;
-  for (std::uint32_t& loop : loops) {
-    while (next != loop && next < statement.loops.size() && statement.loops[next].extent == 1) {
-      ++next;
+  for (std::uint32_t loop = 0; loop < statement.loops.size(); ++loop) {
+    if (statement.loops[loop].extent > 1 && std::find(loops.begin(), loops.end(), loop) == loops.end()) {
+      std::replace_if(
+          loops.begin(), loops.end(), [&](std::uint32_t row) { return row > loop; }, kNoLoop);
     }
-    loop = next++ == loop ? loop : kNoLoop;
   }
 }
 
@@ -201,14 +197,12 @@ bool Region::enter(Place i) {
     const bool is_target = &use == &summary.uses[0];
     const bool is_new = known.version != version_;
     if (is_new) {
-      known = {version_, i, 1, is_target, false, {}};
+      known = {version_, i, 1, false, {}};
       known.dims.fill(~0U);
     }
     bool is_shared = known.is_written;
     for (std::size_t c = 0; c < named_.size(); ++c) {
-      if (!known.is_written) {
-        known.dims[c] = is_target ? 1U << summary.dims[loops[c]] : known.dims[c] & use.dims_at(loops[c]);
-      }
+      known.dims[c] = is_target ? 1U << summary.dims[loops[c]] : known.dims[c] & use.dims_at(loops[c]);
       is_shared = is_shared || known.dims[c] != 0;
     }
     known.is_written = known.is_written || is_target;
@@ -227,7 +221,7 @@ bool Region::enter(Place i) {
 void Region::count(const Summary& summary, std::uint32_t tensor, const Known& known) {
   const Tensor& used = graph_.program().tensors[tensor];
   const std::uint64_t bytes = std::min(used.element_count(), summary.iterations) * byte_size(used.type);
-  const bool needs_no_memory = used.role == Role::kTemp && known.starts_written &&
+  const bool needs_no_memory = used.role == Role::kTemp &&
                                known.user_count == summaries_.user_count[tensor] &&
                                graph_.at(statements_[0]).repeat < 0;
   saved_bytes_ += needs_no_memory ? 2 * bytes : bytes;

@@ -59,7 +59,6 @@ class Region {
     std::uint64_t version = 0;  // the region's version_; entries with another version are out of date
     Place seen_by = 0;
     Place user_count = 0;
-    bool starts_written = false;
     bool is_written = false;
     std::array<std::uint32_t, 8> dims = {};  // as many as a tensor can have
   };

@@ -27,8 +27,7 @@ void rename_loops(const Names& declared, Statement& statement, const Numbers& lo
                   const std::vector<std::string>& names) {
   const auto is_taken = [&](const std::string& name) {
     const auto has_name = [&](const auto& one) { return one.name == name; };
-    return std::find(names.begin(), names.end(), name) != names.end() ||
-           std::any_of(statement.loops.begin(), statement.loops.end(), has_name) || declared.contains(name);
+    return std::any_of(statement.loops.begin(), statement.loops.end(), has_name) || declared.contains(name);
   };
   for (std::size_t c = 0; c < loops.size(); ++c) {
     statement.loops[loops[c]].name = names[c];

@@ -84,6 +84,65 @@ TEST(Regions, RowsOfAProductEndWhereSeveralLoopsIndexItsTarget) {
                "@fused[a] {" + product + "z[a, b, n, m] = max(y[a, b, n, m], 0); }");
 }
 
+TEST(Regions, LastDimensionOfAProductIsNoRow) {
+  const std::string product = "y[n, m] = sum[k, l] x[n, m, k] * w[l, k]; ";
+  expect_turns(form_regions,
+               "arg x : f32[4, 3, 8] in; arg w : f32[5, 8] in; arg z : f32[4, 3] out; temp y : f32[4, 3]",
+               product + "z[n, m] = max(y[n, m], 0)",
+               "@fused[n] {" + product + "z[n, m] = max(y[n, m], 0); }");
+}
+
+TEST(Regions, RowsOfAProductMayFollowALoopOfOneIteration) {
+  const std::string arguments =
+      "arg x : f32[1, 4, 8] in; arg w : f32[8, 6] in; arg y : f32[1, 4, 6] out; arg z : f32[4, 6] out";
+  const std::string product = "y[o, n, m] = sum[k] x[o, n, k] * w[k, m]; ";
+  const std::string same = "y[o, n, m] = max(y[o, n, m], 0); ";
+  expect_turns(form_regions, arguments, product + same + "z[n, m] = 1.0",
+               "@fused[o, n] {" + product + same + "}; z[n, m] = 1.0");
+  expect_turns(form_regions, arguments, product + "z[n, m] = max(y[0, n, m], 0)",
+               "@fused[n] {" + product + "z[n, m] = max(y[0, n, m], 0); }");
+}
+
+TEST(Regions, ScattersStayOutside) {
+  expect_keeps(
+      form_regions,
+      "arg x : f32[2, 4, 8] in; arg n : i32[4] in; arg y : f32[2, 4, 8] out; arg w : f32[2, 9, 8] inout",
+      "y[h, b, d] = exp(x[h, b, d]); w[h, n[b], d] += y[h, b, d]");
+}
+
+TEST(Regions, LoopsAlongTheColumnsOfAReductionEndARegion) {
+  expect_keeps(form_regions,
+               "arg c : f32[8] in; arg x : f32[4, 8, 9] in; arg b : f32[8] out; arg y : f32[4, 8] out",
+               "b[j] = exp(c[j]); y[i, j] = sum[k] x[i, j, k] * b[j]");
+  // Each column has one element.
+  expect_turns(form_regions,
+               "arg c : f32[8] in; arg x : f32[1, 8] in; arg b : f32[8] out; arg y : f32[1, 8] out",
+               "b[j] = exp(c[j]); y[i, j] = x[i, j] * b[j]",
+               "@fused[j] {b[j] = exp(c[j]); y[i, j] = x[i, j] * b[j]; }");
+}
+
+TEST(Regions, LoopInTheMiddleOfATargetIsNamed) {
+  expect_turns(form_regions,
+               "arg c : f32[8] in; arg x : f32[2, 8, 4] in; arg t : f32[8] out; arg y : f32[2, 8, 4] out",
+               "t[i] = exp(c[i]); y[a, i, j] = x[a, i, j] * t[i]",
+               "@fused[i] {t[i] = exp(c[i]); y[a, i, j] = x[a, i, j] * t[i]; }");
+}
+
+TEST(Regions, FirstOperandThatIsReadAgainDecidesOnLoops) {
+  // By the second one, l would correspond to i, and k to j.
+  expect_turns(form_regions,
+               "arg a : f32[8, 8] in; arg b : f32[8, 8] in; arg y : f32[8, 8] out; arg z : f32[8, 8] out",
+               "y[i, j] = exp(a[i, j]) * b[i, j]; z[k, l] = a[k, l] + b[l, k]",
+               "@fused[i, j] {y[i, j] = exp(a[i, j]) * b[i, j]; z[i, j] = a[i, j] + b[j, i]; }");
+}
+
+TEST(Regions, LoopsOfAReductionCorrespondToNoOther) {
+  expect_turns(form_regions,
+               "arg a : f32[8, 8, 2] in; arg b : f32[8, 8] in; arg y : f32[8, 8] out; arg z : f32[8] out",
+               "y[i, j] = exp(a[i, j, 0]) * b[i, j]; z[k] = sum[l] a[l, k, 1] * b[k, l]",
+               "@fused[i] {y[i, j] = exp(a[i, j, 0]) * b[i, j]; z[i] = sum[l] a[l, i, 1] * b[i, l]; }");
+}
+
 TEST(Regions, StatementsThatShareNothingStayApart) {
   expect_keeps(form_regions, "arg a : f32[4] inout; arg b : f32[4] inout; arg rate : f32[] in",
                "a[i] = a[i] * rate[]; b[i] = b[i] * rate[]");
@@ -115,6 +174,13 @@ TEST(Regions, OtherLoopsGetNewNamesWhereTheyWouldClash) {
   expect_turns(form_regions, "arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg j2 : f32[4] out",
                "j2[j] = max[i] x[j, i]; y[i, j] = x[i, j] - j2[i]",
                "@fused[j] {j2[j] = max[i] x[j, i]; y[j, j3] = x[j, j3] - j2[j]; }");
+  // The statement has a loop i2 already, or gets one.
+  expect_turns(form_regions, "arg x : f32[4, 8, 8] in; arg m : f32[4] out; arg y : f32[4, 8, 8] out",
+               "m[i] = max[j] x[i, j, 0]; y[k, i, i2] = x[k, i, i2] - m[k]",
+               "@fused[i] {m[i] = max[j] x[i, j, 0]; y[i, i3, i2] = x[i, i3, i2] - m[i]; }");
+  expect_turns(form_regions, "arg x : f32[4, 8, 9] in; arg m : f32[4, 8] out; arg y : f32[4, 8, 9] out",
+               "m[i, i2] = max[j] x[i, i2, j]; y[k, l, i] = x[k, l, i] - m[k, l]",
+               "@fused[i, i2] {m[i, i2] = max[j] x[i, i2, j]; y[i, i2, i3] = x[i, i2, i3] - m[i, i2]; }");
 }
 
 TEST(Regions, FewerLoopsAreTakenIfThatSavesMore) {
@@ -258,6 +324,22 @@ TEST(Regions, ReportCountsSavedBytes) {
   EXPECT_EQ(result.report.saved_bytes, 4U * 8U * 4U * 4U);
   ASSERT_GE(result.report.notes.size(), 3U);
   EXPECT_NE(result.report.notes.rbegin()[2].text.find("3 statements"), std::string::npos);
+}
+
+TEST(Regions, ReportCountsOperandsOfOneLoop) {
+  // y is loaded once less, and so is b.
+  const char* const text =
+      "arg x : f32[4, 8] in; arg b : f32[4] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out; "
+      "y[i, j] = exp(x[i, j]) * b[i]; z[i, j] = y[i, j] + b[i]";
+  EXPECT_EQ(optimize(program_of(program_text(text))).report.saved_bytes, 4U * 8U * 4U + 4U * 4U);
+}
+
+TEST(Regions, ReportCountsValuesInRepeatBlocksAsStored) {
+  // u is loaded twice less. A value that another round reads has to be stored.
+  const char* const text =
+      "arg x : f32[9, 4] in; arg y : f32[9, 4] out; arg z : f32[9, 4] out; temp u : f32[4]; "
+      "repeat t in 0..9 {u[i] = exp(x[t, i]); y[t, i] = sin(u[i]); z[t, i] = cos(u[i]); }";
+  EXPECT_EQ(optimize(program_of(program_text(text))).report.saved_bytes, 2U * 4U * 4U);
 }
 
 TEST(Regions, ArgumentsAreFinalWhereTheRegionEnds) {
