@@ -303,7 +303,7 @@ std::optional<Expr> computed(const Expr& expr) {
     return std::nullopt;
   }
   Expr value = Expr::constant(expr.type, program::evaluate(expr));
-  if (program::is_float(expr.type) && std::isnan(value.literal.number)) {
+  if (std::isnan(value.literal.number)) {
     return std::nullopt;
   }
   return value;

@@ -84,7 +84,7 @@ class Scheduler {
 
   // Keys only get better, so the worse keys of a block may stay in the set.
   void update(Number b) {
-    if (waits_[b] == 0 && !done_[b]) {
+    if (waits_[b] == 0) {
       ready_.insert(key_of(b));
     }
   }
@@ -99,7 +99,7 @@ class Scheduler {
       --users.count;
       users.sum -= b;
       started_[tensor] = true;
-      if (users.count == 1 && prefer_ != Prefer::kFirst) {
+      if (users.count == 1) {
         update(static_cast<Number>(users.sum));
       }
     }

@@ -250,6 +250,12 @@ TEST(WithoutMemory, KeepsTheOffsetFromAGatheredElement) {
       << "an index cannot be n[i] + 1";
 }
 
+TEST(WithoutMemory, ChangesNothingIfNoTemporaryIsNamed) {
+  const program::Program before =
+      program_of(program_text("arg x : f32[4] in; arg y : f32[4] out; temp unused : f32[4]; y[i] = x[i]"));
+  EXPECT_EQ(program::print(without_memory(before, {})), program::print(before));
+}
+
 TEST(WithoutMemory, RefusesWhatNeedsIt) {
   const std::string text = program_text(
       "arg x : f32[4, 8] in; arg y : f32[4] out; temp sums : f32[4]; temp parts : f32[4]; temp padded : "

@@ -295,6 +295,13 @@ TEST(Rules, ProvesOnlyWhatIsNeverMinusZero) {
   }
 }
 
+TEST(Rules, KnowsWhichConstantsAreMinusZero) {
+  for (const double value : {0.0, 2.0, -2.0}) {
+    EXPECT_TRUE(is_never_minus_zero(Expr::constant(Type::kF32, value))) << value;
+  }
+  EXPECT_FALSE(is_never_minus_zero(Expr::constant(Type::kF32, -0.0)));
+}
+
 TEST(Rules, CastsThatAreRemovedLoseNothing) {
   std::uint64_t removed = 0;
   for (const Type from : kTypes) {
@@ -316,6 +323,18 @@ TEST(Rules, CastsThatAreRemovedLoseNothing) {
     }
   }
   EXPECT_GT(removed, 100'000U);
+}
+
+TEST(Rules, CastsThroughATypeThatHoldsAllValuesAreRemovedUnlessTheySaturate) {
+  const auto is_removed = [](Type to, Type via, Type from) {
+    return simplified(Expr::cast(to, Expr::cast(via, constant_of(from, {1, 1})))).has_value();
+  };
+  EXPECT_TRUE(is_removed(Type::kU8, Type::kI64, Type::kI32));
+  EXPECT_TRUE(is_removed(Type::kI32, Type::kF64, Type::kF32));
+  EXPECT_TRUE(is_removed(Type::kI64, Type::kF64, Type::kI32));
+  EXPECT_TRUE(is_removed(Type::kF16, Type::kF64, Type::kI32));
+  EXPECT_FALSE(is_removed(Type::kU8, Type::kF64, Type::kI32)) << "values above 255 become 255";
+  EXPECT_FALSE(is_removed(Type::kI64, Type::kI32, Type::kI64)) << "the upper half is lost";
 }
 
 }  // namespace

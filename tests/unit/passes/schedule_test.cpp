@@ -54,6 +54,21 @@ TEST(Schedule, AmongStatementsThatAllocateNothingThoseThatWriteArgumentsComeFirs
   expect_turns(schedule, arguments,
                temporaries + "u[i] = u[i] * t[-i + 3]; y[i] = t[i] + x[i]; z[i] = u[i] - t[i]",
                temporaries + "y[i] = t[i] + x[i]; u[i] = u[i] * t[-i + 3]; z[i] = u[i] - t[i]");
+  // Also if what allocates less would be final later.
+  const std::string large = "temp a : f32[64, 64]; a[i, j] = exp(w[j, i]); r[i] = sum[j] a[i, j]; ";
+  expect_turns(schedule, arguments + "; arg w : f32[64, 64] in; arg r : f32[64] out",
+               large + temporaries + "u[i] = u[i] * t[-i + 3]; y[i] = t[i] + x[i]; z[i] = u[i] - t[i]",
+               large + temporaries + "y[i] = t[i] + x[i]; u[i] = u[i] * t[-i + 3]; z[i] = u[i] - t[i]");
+}
+
+TEST(Schedule, SmallValueIsComputedBeforeALargeOneIfThatTakesLessMemory) {
+  const std::string a = "a[i, j] = exp(x[j, i]); ";
+  const std::string b = "b[i] = sum[j] w[i, j]; r[i] = b[-i + 7] * b[i]; ";
+  const std::string z = "z[i] = sum[j] a[i, j] * r[i]";
+  expect_turns(schedule,
+               "arg x : f32[64, 8] in; arg w : f32[8, 9] in; arg r : f32[8] out; arg z : f32[8] out",
+               "temp a : f32[8, 64]; temp b : f32[8]; " + a + b + z,
+               "temp a : f32[8, 64]; temp b : f32[8]; " + b + a + z);
 }
 
 TEST(Schedule, ChainThatWritesAnArgumentAndThenATemporaryWritesAnArgument) {
