@@ -55,6 +55,7 @@ class Sample:
                 if mutant.diff and seen[identity(mutant)] > 1:
                     mutant.diff[0] += f"  // number {seen[identity(mutant)]}"
                 self.by_kind[mutant.kind].append(mutant)
+        self.identities = {identity(m) for mutants in self.by_kind.values() for m in mutants}
         for mutants in self.by_kind.values():
             self.random.shuffle(mutants)
         self.taken = []
@@ -194,6 +195,8 @@ def run_room(tree, room, options, results):
     memory = tree.folder.parent / f"broken-{room}.json"
     broken = set(json.loads(memory.read_text())) if memory.exists() else set()
     sample = Sample(room, options.seed, broken | own.keys() - again)
+    # Mutants of lines that have changed since are forgotten.
+    results[:] = [r for r in results if r["room"] != room or r["identity"] in sample.identities]
     sample.take(again)
     if options.guards:
         sample.take_guards()
