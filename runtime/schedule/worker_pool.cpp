@@ -144,14 +144,14 @@ Task* WorkerPool::next_task(Worker& me) noexcept {
         std::min(deadline, Clock::now() + (is_spare ? Clock::duration(kSpareIdle) : std::chrono::hours(1)));
     me.slot.store(state);
     lock.unlock();
-    const bool is_called = me.bed.sleep_until(deadline, [&] { return me.slot.load() != state; });
+    me.bed.sleep_until(deadline, [&] { return me.slot.load() != state; });
     lock.lock();
     const std::uintptr_t given = me.slot.exchange(kBusy);
     if (given > kLeave) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): give() stored a pointer
       return reinterpret_cast<Task*>(given);
     }
-    if (is_spare && !is_called && retire(me)) {
+    if (is_spare && retire(me)) {
       return nullptr;
     }
   }
@@ -268,15 +268,16 @@ void WorkerPool::enqueue(Task& task) noexcept {
   queued_.fetch_add(1);
 }
 
-// Takes one of the first tasks, if possible one that this worker ran last.
+// Takes one of the first tasks, if possible one that this worker ran last. The first one does not wait forever.
 Task* WorkerPool::dequeue(std::uint32_t home) noexcept {
   if (first_ready_ == nullptr) {
     return nullptr;
   }
   Task* before = nullptr;
   Task* found = first_ready_;
+  const int most = passed_over_ < kSearched ? kSearched : 0;
   int searched = 0;
-  for (Task *at = first_ready_, *last = nullptr; at != nullptr && searched < kSearched; ++searched) {
+  for (Task *at = first_ready_, *last = nullptr; at != nullptr && searched < most; ++searched) {
     if (at->priority_ != first_ready_->priority_) {
       break;
     }
@@ -288,6 +289,7 @@ Task* WorkerPool::dequeue(std::uint32_t home) noexcept {
     last = at;
     at = at->next_ready_;
   }
+  passed_over_ = before != nullptr ? passed_over_ + 1 : 0;
   (before != nullptr ? before->next_ready_ : first_ready_) = found->next_ready_;
   if (last_ready_ == found) {
     last_ready_ = before;

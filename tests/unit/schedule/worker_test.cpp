@@ -72,6 +72,195 @@ TEST(WorkerTest, WaitingStreamsHoldNoWorker) {
   EXPECT_TRUE(std::is_sorted(order.rbegin(), order.rend()));
 }
 
+TEST(WorkerTest, StreamsThatWaitForOneAreAllWoken) {
+  Rig rig(Streams::kWorker, with_workers(2));
+  const auto streams = streams_of(rig, 3);
+  const BufferView buffer = rig.buffer(1);
+  const std::size_t threads = thread_count();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*streams[0], buffer, 1);
+  const Event written = streams[0]->record();
+  streams[1]->wait_for(written);
+  streams[2]->wait_for(written);
+  std::this_thread::sleep_for(20ms);  // both are parked
+  EXPECT_EQ(thread_count(), threads);
+  streams[1]->abort();  // no longer waits
+  EXPECT_ERROR(ErrorCode::kAborted, streams[1]->wait());
+  rig.control->is_blocked = false;
+  EXPECT_NO_THROW(streams[2]->wait(10s));
+}
+
+TEST(WorkerTest, ClosedStreamsLeaveTheWorkersToOthers) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto other = rig.stream();
+  const BufferView buffer = rig.buffer(1);
+  const std::size_t threads = thread_count();
+  for (int round = 0; round < 300; ++round) {
+    auto stream = rig.stream();
+    fill<std::uint8_t>(*stream, buffer, 1);
+    while (!stream->is_idle()) {
+    }
+    stream.reset();  // the worker may still look for more to do
+    ASSERT_EQ(thread_count(), threads);
+  }
+  EXPECT_EQ(read<std::uint8_t>(*other, buffer)[0], 1);
+}
+
+TEST(WorkerTest, NativeStreamsLeaveTheWorkersToOthers) {
+  auto native = Rig::make_control(Streams::kNative);
+  native->stream.stream_host_callback = nullptr;
+  Rig rig(native, with_workers(1));
+  register_backend(rig.runtime, 1);
+  const auto other = Stream::create(rig.runtime.backend("test1")->open_device(0));
+  const BufferView there = buffer_of<std::uint8_t>(other->device(), 1);
+  const std::size_t threads = thread_count();
+  for (const bool needs_worker : {false, true}) {
+    const std::uint64_t open = rig.backend->live_counts().streams;
+    auto stream = rig.stream();
+    if (needs_worker) {
+      stream->host_callback([](ErrorCode) {});
+      stream->wait();
+    }
+    stream.reset();
+    EXPECT_EQ(rig.backend->live_counts().streams, open);
+    EXPECT_EQ(thread_count(), threads);
+    fill<std::uint8_t>(*other, there, 1);
+    other->wait();
+  }
+  EXPECT_THAT(rig.log.all(), testing::IsEmpty());
+}
+
+// A worker in a callback is replaced. When it returns, one of the two is spare.
+TEST(WorkerTest, ReplacedWorkerIsSpareWhenItReturns) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto streams = streams_of(rig, 3);
+  const BufferView buffer = rig.buffer(2);
+  std::atomic<int> begun{0};
+  const auto block = [&](std::promise<void>& gate) {
+    const int before = begun;
+    streams[0]->host_callback([&, opened = gate.get_future().share()](ErrorCode) {
+      ++begun;
+      opened.wait();
+    });
+    EXPECT_TRUE(wait_until([&] { return begun > before; }));
+  };
+  std::promise<void> first_gate;
+  block(first_gate);
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*streams[1], part<std::uint8_t>(buffer, 0, 1), 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  fill<std::uint8_t>(*streams[2], part<std::uint8_t>(buffer, 1, 1), 1);
+  first_gate.set_value();
+  streams[0]->wait();
+  const std::size_t threads = thread_count();
+  std::this_thread::sleep_for(1100ms);  // longer than a spare worker waits
+  EXPECT_EQ(rig.control->call_count, 1U) << "one worker runs";
+  rig.control->is_blocked = false;
+  streams[2]->wait();
+
+  std::promise<void> second_gate;
+  block(second_gate);
+  fill<std::uint8_t>(*streams[1], part<std::uint8_t>(buffer, 0, 1), 2);
+  EXPECT_NO_THROW(streams[1]->wait());
+  EXPECT_EQ(thread_count(), threads) << "the spare worker is used";
+  second_gate.set_value();
+}
+
+const std::string kClear = "() {\n  arg y : f32[1] out\n  y[i] = 0.0\n}\n";
+
+TEST(WorkerTest, SpareWorkerEnds) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto streams = streams_of(rig, 2);
+  std::atomic<bool> a_is_open{false};
+  std::atomic<bool> b_is_open{false};
+  rig.control->on_run = [&](std::string_view program) {
+    wait_until([&] { return (program == "a" ? a_is_open : b_is_open).load(); });
+  };
+  const auto a = link(rig.device, "yoke.program 1\nprogram a" + kClear, {rig.buffer(4)});
+  const auto b = link(rig.device, "yoke.program 1\nprogram b" + kClear, {rig.buffer(4)});
+  std::promise<void> gate;
+  std::atomic<bool> has_begun{false};
+  streams[0]->host_callback([&, opened = gate.get_future().share()](ErrorCode) {
+    has_begun = true;
+    opened.wait();
+  });
+  EXPECT_TRUE(wait_until([&] { return has_begun.load(); }));
+  streams[0]->launch(*a);
+  streams[1]->launch(*b);  // by a second worker
+  EXPECT_TRUE(wait_until([&] { return rig.control->launch_count == 1; }));
+  const std::size_t threads = thread_count();
+  gate.set_value();
+  EXPECT_TRUE(wait_until([&] { return rig.control->launch_count == 2; }));
+  b_is_open = true;
+  streams[1]->wait();  // now the second one is spare
+  EXPECT_TRUE(wait_until([&] { return thread_count() == threads - 1; }, 5000ms));
+  a_is_open = true;
+  streams[0]->wait();
+  streams[1]->launch(*b);
+  EXPECT_NO_THROW(streams[1]->wait(700ms));
+}
+
+TEST(WorkerTest, WorkerIsNotReplacedAtOnce) {
+  Rig rig(Streams::kWorker, with_workers(1));  // after a second
+  const auto slow = rig.stream();
+  const auto other = rig.stream();
+  const BufferView buffer = rig.buffer(1);
+  const std::size_t threads = thread_count();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*slow, buffer, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  other->host_callback([](ErrorCode) {});
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, other->wait(100ms));
+  EXPECT_EQ(thread_count(), threads);
+  rig.control->is_blocked = false;
+  other->wait();
+}
+
+TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto busy = rig.stream();
+  const auto other = rig.stream();
+  const auto a = link(rig.device, "yoke.program 1\nprogram a" + kClear, {rig.buffer(4)});
+  const auto b = link(rig.device, "yoke.program 1\nprogram b" + kClear, {rig.buffer(4)});
+  std::string order;  // guarded by the waits
+  rig.control->on_run = [&](std::string_view program) { order += program; };
+  rig.control->delay_us = 1100;  // longer than a turn
+  for (int i = 0; i < 40; ++i) {
+    busy->launch(*a);
+  }
+  other->launch(*b);
+  busy->wait();
+  other->wait();
+  EXPECT_LT(order.find('b'), 20U) << "a worker prefers the stream that it ran last, but not forever";
+}
+
+TEST(WorkerTest, RunningStreamYieldsToAnUrgentOne) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto normal = Stream::create(rig.device, "normal", 0);
+  const auto urgent = Stream::create(rig.device, "urgent", 1);
+  std::vector<std::shared_ptr<const Routine>> routines;
+  for (const std::string name : {"a", "b", "c"}) {
+    routines.push_back(link(rig.device, "yoke.program 1\nprogram " + name + kClear, {rig.buffer(4)}));
+  }
+  std::string order;  // guarded by the waits
+  std::atomic<bool> is_queued{false};
+  rig.control->on_run = [&](std::string_view program) {
+    order += program;
+    if (program == "a") {  // short, so that its turn is not over
+      while (!is_queued) {
+        std::this_thread::yield();
+      }
+      urgent->launch(*routines[2]);
+    }
+  };
+  normal->launch(*routines[0]);
+  normal->launch(*routines[1]);
+  is_queued = true;
+  normal->wait();
+  urgent->wait();
+  EXPECT_EQ(order, "acb");
+}
+
 TEST(WorkerTest, BlockedCallbacksHoldNoWorker) {
   constexpr std::size_t kCount = 8;
   Rig rig(Streams::kWorker, with_workers(1));
@@ -118,9 +307,11 @@ TEST(WorkerTest, UrgentStreamsRunFirst) {
   const auto normal = Stream::create(rig.device, "normal", 0);
   const auto urgent = Stream::create(rig.device, "urgent", 1);
   const BufferView buffer = rig.buffer(3);
+  fill<std::uint8_t>(*normal, part<std::uint8_t>(buffer, 1, 1), 1);
+  normal->wait();  // now the worker's caches have its data
   rig.control->is_blocked = true;
   fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 1), 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  EXPECT_TRUE(wait_for_calls(*rig.control, 2));
   rig.control->fail_after = 1;  // the call after this one fails
   fill<std::uint8_t>(*normal, part<std::uint8_t>(buffer, 1, 1), 1);
   fill<std::uint8_t>(*urgent, part<std::uint8_t>(buffer, 2, 1), 1);
@@ -141,6 +332,10 @@ TEST(WorkerTest, ParkedStreamFailsAtItsDeadline) {
   waiting->wait_for(slow->record());
   std::atomic<bool> has_failed{false};
   waiting->host_callback([&](ErrorCode code) { has_failed = code == ErrorCode::kAborted; });
+  std::this_thread::sleep_for(20ms);  // so that it parks
+  const auto other = rig.stream();
+  other->host_callback([](ErrorCode) {});
+  other->wait(30s);
   EXPECT_TRUE(wait_until([&] { return has_failed.load(); })) << "also if no thread of the application waits";
   EXPECT_THAT(error_of([&] { waiting->wait(30s); }),
               is_error(ErrorCode::kAborted, "'waiting'", "'slow' did not finish", "300 ms"));
