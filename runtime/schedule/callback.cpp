@@ -16,7 +16,7 @@ void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
   owned->function = std::move(callback);
   owned->stream = this;
   promise({}, 1);  // also on a failed stream, so that the callback can free what the work used
-  const bool on_worker = is_native_ && !offers<&yoke_stream_api::stream_host_callback>(backend());
+  const bool on_worker = !offers<&yoke_stream_api::stream_host_callback>(backend());
   emit(
       [&](Command& command) {
         command.kind = CommandKind::kCallback;
@@ -40,11 +40,11 @@ void StreamState::call_back(const HostCallback& callback, ErrorCode code) noexce
 
 // Runs on a worker.
 void StreamState::run_callback(Command& command) noexcept {
+  const std::uint64_t before = command.ticket - 1;
   std::optional<WorkerPool::Blocking> may_block;
-  if (command.callback->function.target<KeepUntilDone>() == nullptr) {
+  if (!is_complete(before) || command.callback->function.target<KeepUntilDone>() == nullptr) {
     may_block.emplace();
   }
-  const std::uint64_t before = command.ticket - 1;
   while (!is_complete(before)) {  // work of a native stream
     wait_slice(before, deadline_after(wait_timeout));
   }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/callback_test.cpp: host callbacks in a stream, by
 // the backend or by a thread of the runtime.
+#include <yoke/runtime/keep_until_done.h>
+
 #include <atomic>
 #include <future>
 #include <stdexcept>
 
 #include "rig.h"
+#include "thread_count.h"
 
 namespace yoke::test {
 namespace {
@@ -144,6 +147,56 @@ TEST(CallbackRefusalTest, CallbackThatTheBackendRefusesRunsOnTheHelperThread) {
   EXPECT_ERROR(ErrorCode::kUnavailable, stream->wait());
   EXPECT_TRUE(wait_until([&] { return calls == 1; }));
   EXPECT_EQ(status, ErrorCode::kUnavailable);
+}
+
+class KeepUntilDoneTest : public testing::Test {
+ protected:
+  static RuntimeOptions one_worker() {
+    RuntimeOptions options;
+    options.worker_threads = 1;
+    return options;
+  }
+  static void keep(Stream& stream) { stream.host_callback(detail::KeepUntilDone{std::make_shared<int>(1)}); }
+};
+
+TEST_F(KeepUntilDoneTest, NeedsNoOtherWorker) {
+  Rig rig(Streams::kWorker, one_worker());
+  const std::vector<std::shared_ptr<Stream>> streams = {rig.stream(), rig.stream(), rig.stream()};
+  const BufferView buffer = rig.buffer(1);
+  const std::size_t threads = thread_count();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*streams[0], buffer, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  for (const auto& stream : streams) {
+    keep(*stream);
+  }
+  rig.control->is_blocked = false;
+  for (const auto& stream : streams) {
+    stream->wait();
+  }
+  EXPECT_EQ(thread_count(), threads);
+}
+
+TEST_F(KeepUntilDoneTest, LeavesTheWorkerToOtherStreamsWhileABackendWorks) {
+  auto native = Rig::make_control(Streams::kNative);
+  native->stream.stream_host_callback = nullptr;
+  Rig rig(native, one_worker());
+  register_backend(rig.runtime, 1);
+  const auto other = Stream::create(rig.runtime.backend("test1")->open_device(0));
+  const BufferView there = buffer_of<std::uint8_t>(other->device(), 1);
+  const auto stream = rig.stream();
+  const BufferView here = rig.buffer(1);
+  native->is_blocked = true;
+  fill<std::uint8_t>(*stream, here, 1);
+  keep(*stream);
+  std::this_thread::sleep_for(20ms);  // the worker waits for the fill
+
+  fill<std::uint8_t>(*other, there, 1);
+
+  EXPECT_TRUE(wait_until([&] { return other->is_idle(); }, 5000ms));
+  EXPECT_FALSE(stream->is_idle());
+  native->is_blocked = false;
+  stream->wait();
 }
 
 }  // namespace
