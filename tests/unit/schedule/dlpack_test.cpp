@@ -3,6 +3,7 @@
 #include <yoke/runtime/dlpack.h>
 
 #include <cstdint>
+#include <cstring>
 #include <functional>
 
 #include "rig.h"
@@ -117,6 +118,99 @@ TEST(DlpackTest, DeviceWithoutANameInDlpackIsRefused) {
   context.allocate("x", {YOKE_TYPE_F32, {4}});
   EXPECT_THAT(error_of([&] { (void)to_dlpack(context.tensor("x")); }),
               is_error(ErrorCode::kUnimplemented, "DLPack has no name for the device 'test0:0'"));
+}
+
+TEST(DlpackTest, TensorsThatExceedTheirViewOrBufferAreRefused) {
+  Rig rig(host_control());
+  const BufferView all = rig.buffer(16);
+  const TensorSpec four = {YOKE_TYPE_F32, {4}};
+  const TensorSpec two = {YOKE_TYPE_F32, {2}};
+  struct Case {
+    ContextTensor tensor;
+    const char* reason;
+  };
+  for (const Case& one : {Case{{four, {nullptr, 0, 16}}, "the tensor has no buffer"},
+                          Case{{{77, {4}}, all}, "type 77 is unknown"},
+                          Case{{{YOKE_TYPE_F32, {0}}, all}, "0 bytes, its view 16 at offset 0 of 16"},
+                          Case{{four, {all.buffer, 0, 8}}, "16 bytes, its view 8 at offset 0 of 16"},
+                          Case{{two, {all.buffer, 12, 8}}, "8 bytes, its view 8 at offset 12 of 16"},
+                          Case{{two, {all.buffer, 20, 8}}, "8 bytes, its view 8 at offset 20 of 16"}}) {
+    EXPECT_THAT(error_of([&] { (void)to_dlpack(one.tensor); }),
+                is_error(ErrorCode::kInvalidArgument, one.reason));
+  }
+}
+
+// What device_native returns.
+constexpr auto kCuda2 = [](yoke_device*, yoke_native_info* info, yoke_error*) -> std::int32_t {
+  std::strcpy(info->api, "cuda");
+  info->handle = 2;
+  return YOKE_STATUS_OK;
+};
+constexpr auto kHip1 = [](yoke_device*, yoke_native_info* info, yoke_error*) -> std::int32_t {
+  std::strcpy(info->api, "hip");
+  info->handle = 1;
+  return YOKE_STATUS_OK;
+};
+constexpr auto kWithoutName = [](yoke_device*, yoke_native_info*, yoke_error*) -> std::int32_t {
+  return YOKE_STATUS_UNIMPLEMENTED;
+};
+
+TEST(DlpackTest, FailureToDescribeTheDeviceIsAnError) {
+  auto control = host_control();
+  control->memory.device_native = [](yoke_device*, yoke_native_info*, yoke_error*) -> std::int32_t {
+    return YOKE_STATUS_INTERNAL;
+  };
+  const Rig failing(control);
+  EXPECT_ERROR(ErrorCode::kInternal, (void)to_dlpack({{YOKE_TYPE_F32, {4}}, failing.buffer(16)}));
+  control = host_control();
+  control->memory.device_native = kWithoutName;
+  const Rig rig(control);
+  DLManagedTensorVersioned* const shared = to_dlpack({{YOKE_TYPE_F32, {4}}, rig.buffer(16)});
+  EXPECT_EQ(shared->dl_tensor.device.device_type, dlpack::kDLCPU) << "the host can address it";
+  shared->deleter(shared);
+}
+
+TEST(DlpackTest, MemoryIsImportedAsThatOfTheHostOrOfItsOwnDevice) {
+  constexpr std::int32_t kRefused = -1;
+  static std::int32_t kind;
+  struct Case {
+    decltype(yoke_memory_api::device_native) native;
+    dlpack::DLDevice device;  // of the memory
+    std::int32_t kind;
+  };
+  for (const Case& one :
+       {Case{kCuda2, {dlpack::kDLCUDA, 2}, YOKE_MEMORY_DEVICE}, Case{kCuda2, {dlpack::kDLCUDA, 1}, kRefused},
+        Case{kCuda2, {dlpack::kDLROCM, 2}, kRefused},
+        Case{kCuda2, {dlpack::kDLCUDAManaged, 0}, YOKE_MEMORY_DEVICE},
+        Case{kCuda2, {dlpack::kDLCPU, 0}, YOKE_MEMORY_HOST},
+        Case{kCuda2, {dlpack::kDLCUDAHost, 0}, YOKE_MEMORY_HOST},
+        Case{kHip1, {dlpack::kDLROCM, 1}, YOKE_MEMORY_DEVICE}, Case{kHip1, {dlpack::kDLROCM, 2}, kRefused},
+        Case{kHip1, {dlpack::kDLCUDA, 1}, kRefused}, Case{kHip1, {dlpack::kDLCUDAManaged, 1}, kRefused},
+        Case{kHip1, {dlpack::kDLROCMHost, 0}, YOKE_MEMORY_HOST},
+        Case{kWithoutName, {dlpack::kDLCUDA, 0}, kRefused},
+        Case{kWithoutName, {dlpack::kDLCPU, 0}, YOKE_MEMORY_HOST}}) {
+    auto control = host_control(/*is_visible=*/false);
+    control->memory.device_native = one.native;
+    control->memory.buffer_import = [](yoke_device* device, const yoke_import_args* args, yoke_buffer** out,
+                                       yoke_error* error) {
+      kind = args->kind;
+      return sdk::detail::buffer_import(device, args, out, error);
+    };
+    Rig rig(control);
+    Context context(rig.stream());
+    float memory[4] = {};
+    std::int64_t shape[] = {4};
+    DLManagedTensor tensor = {};
+    tensor.dl_tensor = {memory, one.device, 1, {dlpack::kDLFloat, 32, 1}, shape, nullptr, 0};
+    kind = kRefused;
+    if (one.kind == kRefused) {
+      EXPECT_THAT(error_of([&] { from_dlpack(context, "x", &tensor); }),
+                  is_error(ErrorCode::kInvalidArgument, "and the context's device is 'test0:0'; copy it"));
+    } else {
+      from_dlpack(context, "x", &tensor);
+    }
+    EXPECT_EQ(kind, one.kind) << one.device.device_type << ":" << one.device.device_id;
+  }
 }
 
 // A tensor of another library, and how often it was released.

@@ -97,6 +97,25 @@ TEST(PinnedStagingTest, HeapIsUsedIfNothingCanBePinned) {
   EXPECT_EQ(read<std::uint8_t>(*Stream::create(far), there), std::vector<std::uint8_t>(4, 9));
 }
 
+TEST(PinnedStagingTest, AbandonedCopyKeepsItsMemory) {
+  RuntimeOptions options;
+  options.wait_timeout = 50ms;
+  Rig rig(memory_control(), options);
+  const auto far_control = register_backend(rig.runtime, 1);
+  const BufferView there = buffer_of<std::uint8_t>(rig.runtime.backend("test1")->open_device(0), 16);
+  const BufferView here = rig.buffer(16);
+  auto stream = rig.stream();
+  far_control->is_blocked = true;
+  stream->copy(there, here);
+  EXPECT_TRUE(wait_for_calls(*far_control, 1)) << "the other device reads the staging memory";
+  const Event copied = stream->record();
+  stream->abort();
+  stream.reset();
+  EXPECT_EQ(rig.control->live_pinned_count, 2);
+  far_control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kAborted, copied.wait(30s));
+}
+
 TEST(PinnedStagingTest, FallbackArgumentsUsePinnedMemory) {
   auto device = FallbackRig::without_programs();
   device->provides.memory = true;
@@ -148,6 +167,25 @@ TEST_F(ForeignMemoryTest, FailedImportDoesNotRelease) {
                Buffer::import(far, {.address = reinterpret_cast<std::uintptr_t>(&memory),
                                     .byte_count = sizeof(memory),
                                     .release = {}}));
+}
+
+TEST_F(ForeignMemoryTest, NeedsNoReleaseFunction) {
+  int memory = 0;
+  Buffer::import(rig.device, {.address = reinterpret_cast<std::uintptr_t>(&memory),
+                              .byte_count = sizeof(memory),
+                              .kind = YOKE_MEMORY_HOST,
+                              .release = {}});
+  EXPECT_THAT(rig.log.all(), testing::IsEmpty());
+}
+
+TEST_F(ForeignMemoryTest, BuffersWithoutADeviceAreRefused) {
+  EXPECT_THAT(error_of([] { const Buffer buffer(nullptr, 4); }),
+              is_error(ErrorCode::kInvalidArgument, "Buffer: the device is null"));
+  rig.device.reset();
+  int memory = 0;
+  EXPECT_THAT(error_of([&] { import(&memory, sizeof(memory)); }),
+              is_error(ErrorCode::kInvalidArgument, "Buffer::import: the device is null"));
+  EXPECT_EQ(releases, 0);
 }
 
 TEST_F(ForeignMemoryTest, MisalignedMemoryIsRefusedAtLink) {
