@@ -65,7 +65,7 @@ std::uint64_t FallbackRoutine::unchanged(const std::shared_ptr<StreamState>& lan
   constexpr std::size_t kBits = 64;
   std::uint64_t bits = 0;
   for (std::size_t i = 0; i < std::min(arguments_.size(), kBits); ++i) {
-    if (arguments_[i].is_read && lane == last_lane_ && versions_[i].before == copied_[i]) {
+    if (lane == last_lane_ && versions_[i].before == copied_[i]) {
       bits |= std::uint64_t{1} << i;
     }
   }

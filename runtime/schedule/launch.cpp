@@ -33,7 +33,7 @@ void check_symbols(const detail::StreamState& state, const Code::Entry& entry,
     const bool inside = values[i] >= symbol.low && values[i] < symbol.high;
     // Unsigned, because the difference of two int64 may not fit in an int64.
     const auto distance = static_cast<std::uint64_t>(values[i]) - static_cast<std::uint64_t>(symbol.low);
-    if (!inside || (symbol.step > 1 && distance % static_cast<std::uint64_t>(symbol.step) != 0)) {
+    if (!inside || distance % static_cast<std::uint64_t>(symbol.step) != 0) {
       detail::refuse(state, ErrorCode::kOutOfRange, "launch of '" + entry.name + "'",
                      "symbol '" + symbol.name + "' is " + std::to_string(values[i]) + "; its range is [" +
                          std::to_string(symbol.low) + ", " + std::to_string(symbol.high) + ")" +

@@ -146,7 +146,7 @@ LinkedRoutine Context::link(const std::shared_ptr<const Code>& code, std::string
   std::string missing;
   for (const ArgumentInfo& argument : described.arguments) {
     const std::string& name = linker.tensor_name(argument);
-    if (!merge_argument.empty() && argument.name == merge_argument) {
+    if (argument.name == merge_argument) {
       linked->merge_node = *transfer->node;
       linked->merge_source = transfer->dst;
       bindings.push_back(transfer->dst);

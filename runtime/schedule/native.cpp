@@ -92,7 +92,7 @@ StreamState::NativeEvent* StreamState::event_for(std::uint64_t ticket) {
   NativeEvent* best = nullptr;
   for (std::size_t i = 1; i <= events_.size(); ++i) {
     NativeEvent& event = events_[(next_event_ + events_.size() - i) % events_.size()];
-    if (event.event == nullptr || event.ticket < ticket) {
+    if (event.ticket < ticket) {  // an unused one has ticket 0
       break;
     }
     best = &event;
@@ -236,7 +236,7 @@ const StreamState::NativeEvent* StreamState::query_events() noexcept {
   Status status;
   for (const NativeEvent& event : events_) {
     std::int32_t state = YOKE_STATE_PENDING;
-    if (event.event == nullptr || is_complete(event.ticket) ||
+    if (is_complete(event.ticket) ||  // an unused one has ticket 0
         attempt<&yoke_stream_api::event_query>(backend(), status, event.event, &state) != YOKE_STATUS_OK) {
       continue;
     }
@@ -320,7 +320,7 @@ void StreamState::abort_native() noexcept {
   }
   if (offers<&yoke_stream_api::stream_abort>(backend())) {
     attempt<&yoke_stream_api::stream_abort>(backend(), status, use.stream());
-  } else if (offers<&yoke_stream_api::device_abort>(backend())) {
+  } else {
     attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());
   }
 }

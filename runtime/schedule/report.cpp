@@ -86,7 +86,7 @@ StreamState::Activity StreamState::native_activity() {
   // Another thread may be in a call of the driver that never returns.
   if (const std::unique_lock lock(issue_mutex_, std::try_to_lock); lock.owns_lock()) {
     for (const NativeEvent& event : events_) {
-      if (event.event != nullptr && event.ticket >= first) {
+      if (event.ticket >= first) {  // an unused one has ticket 0
         last = std::min(last, event.ticket);
       }
     }
@@ -118,7 +118,7 @@ StreamState::Activity StreamState::activity() {
     now.running = running_.text();
   }
   const std::lock_guard lock(error_mutex_);
-  if (now.awaited == nullptr && noted_wait_ != nullptr) {
+  if (now.awaited == nullptr) {
     now.awaited = noted_wait_;
     now.awaited_ticket = noted_ticket_;
   }

@@ -128,8 +128,8 @@ Routine::Routine(std::shared_ptr<const Code> code, std::uint32_t entry, std::vec
   }
   const auto& device = code_->device();
   const auto workspace_byte_count = code_->entries()[entry].workspace_byte_count;
-  const bool needs_workspace = fallback_ == nullptr && workspace_byte_count > 0;
-  const bool is_shared = needs_workspace && shared_workspace != nullptr;
+  const bool needs_workspace = workspace_byte_count > 0;  // never for a fallback
+  const bool is_shared = shared_workspace != nullptr;
   if (needs_workspace) {
     workspace_ =
         is_shared ? std::move(shared_workspace) : std::make_shared<Buffer>(device, workspace_byte_count);

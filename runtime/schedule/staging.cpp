@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "schedule/queue_copies.h"
 #include "schedule/stream_state.h"
 
 namespace yoke::detail {
@@ -53,12 +54,9 @@ void StreamState::stage(const BufferView& dst, const BufferView& src) {
 
   // In the hazards, the whole copy is one command of this stream: the other stream starts after its first
   // ticket and finishes before its last, also after a failure: until then it uses the memory.
-  std::array<Access, 2> accesses = {
-      Access{&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
-      Access{&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true}};
-  if (std::less<>()(accesses[1].hazards, accesses[0].hazards)) {
-    std::swap(accesses[0], accesses[1]);
-  }
+  const std::array<Access, 2> accesses =
+      in_order({&src.buffer->hazards(), src.offset, src.offset + src.byte_count, true, false},
+               {&dst.buffer->hazards(), dst.offset, dst.offset + dst.byte_count, false, true});
   begin(accesses, count + (writes_here ? 1 : 2));
   try {
     queue_chunks(dst, src, staging);
@@ -79,14 +77,13 @@ void StreamState::queue_chunks(const BufferView& dst, const BufferView& src, Sta
   StreamState& reader = writes_here ? far : *this;
   StreamState& writer = writes_here ? *this : far;
   far.depend({shared_from_this(), start, true});
-  std::array<std::uint64_t, 2> written{};  // the ticket of the last write from each chunk
+  // The tickets of the last writes from each chunk; at first 0, which is complete.
+  std::array<std::uint64_t, 2> written{};
   for (std::uint64_t k = 0; k < count; ++k) {
     std::byte* memory = staging.chunks[k % 2].data();
     const std::uint64_t offset = k * chunk;
     const std::uint64_t byte_count = std::min(chunk, src.byte_count - offset);
-    if (k >= 2) {
-      reader.depend({writer.shared_from_this(), written[k % 2], true});
-    }
+    reader.depend({writer.shared_from_this(), written[k % 2], true});
     const std::uint64_t read = reader.emit([&](Command& command) {
       command.kind = CommandKind::kToHost;
       command.src = src.buffer->get();

@@ -94,6 +94,10 @@ void queue_to_host(StreamState& state, void* dst, const BufferView& src, std::st
   });
 }
 
+std::array<Access, 2> in_order(const Access& a, const Access& b) {
+  return std::less<>()(b.hazards, a.hazards) ? std::array{b, a} : std::array{a, b};
+}
+
 bool is_staged(const Device& dst, const Device& src) {
   return dst.backend() != src.backend() ||
          !offers<&yoke_backend_api::device_to_device>(dst.backend()->state());
@@ -123,11 +127,7 @@ void queue_copy(StreamState& state, const BufferView& dst, const BufferView& src
     state.stage(dst, src);
     return;
   }
-  std::array<Access, 2> accesses = {access_of(src, false), access_of(dst, true)};
-  if (std::less<>()(accesses[1].hazards, accesses[0].hazards)) {
-    std::swap(accesses[0], accesses[1]);
-  }
-  state.begin(accesses, 1);
+  state.begin(in_order(access_of(src, false), access_of(dst, true)), 1);
   state.emit([&](Command& command) {
     command.kind = CommandKind::kDeviceToDevice;
     command.dst = dst.buffer->get();

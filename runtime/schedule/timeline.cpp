@@ -292,9 +292,7 @@ void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
   if (lane != nullptr) {
     lane->abort(patience);
   }
-  if (is_native_) {
-    abort_native();
-  }
+  abort_native();
 }
 
 }  // namespace yoke::detail

@@ -86,6 +86,92 @@ TEST(AllocationTest, LinkedCopiesBetweenBackendsAllocateNothing) {
   EXPECT_EQ(allocation_count() - before, 0U);
 }
 
+TEST(AllocationTest, RecordsOfFinishedWorkAreUsedAgain) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(3000);
+  const auto use = [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      fill<std::uint8_t>(*stream, part<std::uint8_t>(buffer, i, 1), 1);
+      if (i % 10 == 0) {
+        stream->wait();
+      }
+    }
+  };
+  use(0, 1000);
+  const std::uint64_t before = allocation_count();
+  use(1000, 3000);
+  EXPECT_EQ(allocation_count() - before, 0U);
+}
+
+TEST(AllocationTest, StreamWithoutAWorkerIsRefused) {
+  Rig rig;
+  bool is_refused = false;
+  for (std::uint64_t first = 0; first < 60; ++first) {
+    const FailAllocations failing(first, FailAllocations::Which::kOne);
+    try {
+      rig.stream();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kResourceExhausted);
+      is_refused =
+          is_refused || std::string_view(error.what()).find("worker thread") != std::string_view::npos;
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  EXPECT_TRUE(is_refused);
+}
+
+TEST(AllocationTest, CommandWithoutMemoryForItsRecordLeavesTheStreamUsable) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(33);
+  rig.control->is_blocked = true;
+  for (std::size_t i = 0; i < 32; ++i) {  // so many are kept without an allocation
+    fill<std::uint8_t>(*stream, part<std::uint8_t>(buffer, i, 1), 1);
+  }
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  {
+    const FailAllocations failing(0, FailAllocations::Which::kAllFrom);
+    EXPECT_THROW(fill<std::uint8_t>(*stream, part<std::uint8_t>(buffer, 32, 1), 1), std::bad_alloc);
+  }
+  rig.control->is_blocked = false;
+  EXPECT_NO_THROW(stream->wait());
+  fill<std::uint8_t>(*stream, buffer, 2);
+  EXPECT_EQ(read<std::uint8_t>(*stream, buffer), std::vector<std::uint8_t>(33, 2));
+}
+
+// Its ticket must not be complete before earlier work that still waits in the queue.
+TEST(AllocationTest, CommandWithoutMemoryForItsSymbolsKeepsTheOrder) {
+  for (const Streams streams : {Streams::kWorker, Streams::kNative}) {
+    Rig rig(streams);
+    const auto far_control = register_backend(rig.runtime, 1);
+    const auto far = Stream::create(rig.runtime.backend("test1")->open_device(0));
+    const BufferView there = buffer_of<std::uint8_t>(far->device(), 1);
+    const auto stream = rig.stream();
+    std::string symbols;
+    for (int i = 0; i < 20; ++i) {
+      symbols += (i == 0 ? "symbol s" : ", symbol s") + std::to_string(i) + " in 0..2";
+    }
+    const BufferView y = buffer_of<float>(rig.device, 1);
+    const auto routine =
+        link(rig.device,
+             "yoke.program 1\nprogram many(" + symbols + ") {\n  arg y : f32[1] out\n  y[0] = 1.0\n}\n", {y});
+    const std::vector<std::int64_t> values(20, 0);
+    far_control->is_blocked = true;
+    fill<std::uint8_t>(*far, there, 1);
+    stream->wait_for(far->record());
+    fill<float>(*stream, y, 3);
+    EXPECT_TRUE(wait_for_calls(*far_control, 1));
+    {
+      const FailAllocations failing(0, FailAllocations::Which::kAllFrom);
+      EXPECT_THROW(stream->launch(*routine, values), std::bad_alloc);
+    }
+    EXPECT_FALSE(stream->is_idle());
+    far_control->is_blocked = false;
+    EXPECT_EQ(read<float>(*stream, y), std::vector<float>{3});
+  }
+}
+
 TEST(AllocationTest, JoinWithoutMemoryForItsWaitsFails) {
   Rig rig(Streams::kNative);
   const auto first = rig.stream();

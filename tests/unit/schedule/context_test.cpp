@@ -127,6 +127,11 @@ TEST_F(ContextTest, ChildOnAnotherStreamOnlyReadsItsParentsTensorsUnlessAskedFor
   Context writer = context.child(rig.stream(), ChildAccess::kReadWrite);
   writer.link(code, "scale").run();
   EXPECT_EQ(get(context, "y")[5], 12.0F);
+  const Context below = context.child().child(rig.stream());
+  EXPECT_THAT(error_of([&] { below.from_host("y", bytes(kSix)); }), refused) << "of a grandparent";
+  const Context same = context.child(context.stream(), ChildAccess::kRead);
+  same.from_host("y", bytes(kSix));
+  EXPECT_EQ(get(context, "y"), kSix) << "a child on the parent's stream may write";
 }
 
 TEST_F(ContextTest, ChildHasItsParentsTensorsAndItsOwn) {
@@ -185,7 +190,12 @@ TEST_F(ContextTest, InvalidTensorsAreRefused) {
                 context.allocate("x", {YOKE_TYPE_F32, {2, 0}});
               }).what(),
               testing::HasSubstr("f32[2, 0]"));
-  EXPECT_ERROR(ErrorCode::kInvalidArgument, context.allocate("x", {77, {2}}));
+  for (const std::int32_t type : {-1, YOKE_TYPE_F64 - 1, YOKE_TYPE_BOOL + 1, 77}) {
+    EXPECT_THAT(error_of([&] {
+                  context.allocate("x", {type, {2}});
+                }),
+                is_error(ErrorCode::kInvalidArgument, "unknown element type"));
+  }
   EXPECT_ERROR(ErrorCode::kInvalidArgument, context.allocate("", {YOKE_TYPE_F32, {2}}));
   EXPECT_ERROR(ErrorCode::kInvalidArgument,
                context.allocate("x", {YOKE_TYPE_F32, std::vector<std::uint64_t>(9, 1)}));
@@ -193,7 +203,9 @@ TEST_F(ContextTest, InvalidTensorsAreRefused) {
                context.allocate("x", {YOKE_TYPE_F32, {1ULL << 40U, 1ULL << 40U}}));
   EXPECT_FALSE(context.has("x"));
   context.allocate("x", {YOKE_TYPE_F32, {2}});
-  EXPECT_ERROR(ErrorCode::kAlreadyExists, context.allocate("x", {YOKE_TYPE_F32, {2}}));
+  rig.control->memory_limit = 1;
+  EXPECT_ERROR(ErrorCode::kAlreadyExists, context.allocate("x", {YOKE_TYPE_F32, {2}}))
+      << "found before memory is allocated";
 }
 
 TEST(TensorSpecTest, ByteCountDoesNotWrap) {
@@ -207,6 +219,25 @@ TEST(TensorSpecTest, ByteCountDoesNotWrap) {
                 }),
                 is_error(ErrorCode::kInvalidArgument, "has 2^63 or more bytes"));
   }
+}
+
+TEST_F(ContextTest, SharedWorkspacesAreChecked) {
+  rig.control->on_describe = [](std::vector<sdk::Entry>& entries) { entries[0].workspace_byte_count = 64; };
+  const auto large = std::make_shared<Buffer>(rig.device, 64);
+  context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
+  context.adopt("y", {YOKE_TYPE_F32, {2, 3}}, {large, 0, 24});
+  const auto code = compile(rig.device, kScale);
+  const auto linked = [&](std::shared_ptr<Buffer> workspace) {
+    return context.link(code, "scale", {}, std::move(workspace));
+  };
+  linked(std::make_shared<Buffer>(rig.device, 64)).run();
+  EXPECT_EQ(get(context, "y")[5], 12.0F);
+  EXPECT_THAT(error_of([&] { linked(std::make_shared<Buffer>(rig.device, 63)); }),
+              is_error(ErrorCode::kOutOfRange, "the workspace has 63 bytes, but 64 are needed"));
+  EXPECT_THAT(error_of([&] { linked(std::make_shared<Buffer>(rig.backend->open_device(1), 64)); }),
+              is_error(ErrorCode::kInvalidArgument, "the workspace is on 'test0:1'", "is for 'test0:0'"));
+  EXPECT_THAT(error_of([&] { linked(large); }),
+              is_error(ErrorCode::kInvalidArgument, "argument 'y' is bound to the workspace"));
 }
 
 TEST_F(ContextTest, WrongByteCountsAreRefused) {
@@ -237,6 +268,13 @@ TEST_F(ContextTest, AnOldBufferIsUsedAgainIfItIsLargeEnough) {
   EXPECT_EQ(rig.backend->live_counts().buffers, buffers + 1);
 }
 
+TEST_F(ContextTest, AnOldBufferThatTheDeviceCannotAccessIsNotUsed) {
+  rig.control->has_peers = false;
+  const auto old = std::make_shared<Buffer>(rig.backend->open_device(1), 24);
+  const ContextTensor& tensor = context.allocate("x", {YOKE_TYPE_F32, {6}}, old);
+  EXPECT_TRUE(tensor.view.buffer->device()->is_same(*rig.device));
+}
+
 TEST_F(ContextTest, TensorIsInitializedFromAnotherContext) {
   context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));
   Context other(Stream::create(rig.backend->open_device(1)));
@@ -262,6 +300,9 @@ TEST_F(ContextTest, FailedCopyNamesItsTensor) {
 TEST_F(ContextTest, EmptyHandlesAreRefused) {
   EXPECT_ERROR(ErrorCode::kFailedPrecondition, LinkedRoutine().run());
   EXPECT_ERROR(ErrorCode::kFailedPrecondition, Transfer().run());
+  const Context moved = std::move(context);
+  EXPECT_ERROR(ErrorCode::kFailedPrecondition, (void)context.names());  // NOLINT(bugprone-use-after-move)
+  EXPECT_TRUE(moved.names().empty());
 }
 
 }  // namespace

@@ -189,5 +189,61 @@ TEST_P(BareTest, CopyAndFillAreEmulated) {
   EXPECT_EQ(read<std::uint32_t>(*other_stream, part<std::uint32_t>(b, 0, words.size())), words);
 }
 
+TEST_P(BareTest, FailedBlockOfAFillFailsTheStream) {
+  auto control = Rig::make_control(GetParam());
+  control->make_bare();
+  Rig rig(control, {});
+  const auto stream = rig.stream();
+  const BufferView view = buffer_of<std::uint8_t>(rig.device, 100000);  // two blocks
+  control->fail_after = 0;
+  fill<std::uint8_t>(*stream, view, 1);
+  EXPECT_ERROR(ErrorCode::kInternal, stream->wait());
+}
+
+TEST_P(BareTest, AbortedCopyIsReportedWhenTheOtherDeviceHasEnded) {
+  auto control = Rig::make_control(GetParam());
+  control->make_bare();
+  Rig rig(control, {});
+  const auto stream = rig.stream();
+  const BufferView here = buffer_of<std::uint8_t>(rig.device, 64);
+  const BufferView there = buffer_of<std::uint8_t>(rig.backend->open_device(1), 64);
+  control->is_blocked = true;
+  stream->copy(here, there);
+  EXPECT_TRUE(wait_for_calls(*control, 1)) << "the other device is read";
+
+  stream->abort();
+
+  EXPECT_THAT(error_of([&] { stream->wait(50ms); }),
+              is_error(ErrorCode::kDeadlineExceeded, "still uses its memory"));
+  control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kAborted, stream->wait());
+}
+
+TEST(BareNativeTest, FillReportsItsFirstError) {
+  static std::int32_t write_code;
+  static std::int32_t wait_code;
+  auto control = Rig::make_control(Streams::kNative);
+  control->make_bare();
+  control->backend.from_host = [](auto...) { return write_code; };
+  control->stream.stream_wait = [](auto...) { return wait_code; };
+  Rig rig(control, {});
+  const BufferView view = rig.buffer(4);
+  struct Case {
+    std::int32_t write_code;
+    std::int32_t wait_code;
+    ErrorCode expected;
+  };
+  for (const Case& one :
+       {Case{YOKE_STATUS_RESOURCE_EXHAUSTED, YOKE_STATUS_OK, ErrorCode::kResourceExhausted},
+        Case{YOKE_STATUS_RESOURCE_EXHAUSTED, YOKE_STATUS_DATA_LOSS, ErrorCode::kResourceExhausted},
+        Case{YOKE_STATUS_OK, YOKE_STATUS_DATA_LOSS, ErrorCode::kDataLoss}}) {
+    write_code = one.write_code;
+    wait_code = one.wait_code;
+    const auto stream = rig.stream();
+    fill<std::uint8_t>(*stream, view, 1);
+    EXPECT_ERROR(one.expected, stream->wait());
+  }
+}
+
 }  // namespace
 }  // namespace yoke::test

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/event_test.cpp: order on a stream, events, deadlines, a full queue, invalid arguments.
+#include <atomic>
 #include <set>
 
 #include "rig.h"
@@ -76,11 +77,14 @@ TEST_P(EventTest, EventOfAnotherDeviceCanBeWaitedFor) {
 
 TEST_P(EventTest, WaitForOwnOrFinishedWorkHasNoEffect) {
   const auto other = rig.stream();
+  rig.control->delay_us = 2000;
+  fill<std::uint8_t>(*stream, buffer, 1);
   stream->wait_for(stream->record());
   stream->wait_for(other->record());
   stream->wait_for(Event());
   EXPECT_TRUE(Event().is_done());
   Event().wait(0ns);
+  Event().wait();
   stream->wait();
   EXPECT_TRUE(stream->is_idle());
 }
@@ -121,6 +125,38 @@ TEST_P(EventTest, SeveralThreadsMayWaitForOneStream) {
   for (std::thread& thread : threads) {
     thread.join();
   }
+}
+
+TEST(NativeEventTest, DeviceWaitsForEventsOfItsBackendOnly) {
+  static std::atomic<int> waits;
+  waits = 0;
+  const auto control = Rig::make_control(Streams::kNative);
+  control->stream.stream_wait_event = [](yoke_stream* stream, yoke_event* event, yoke_error* error) {
+    ++waits;
+    return sdk::detail::stream_wait_event(stream, event, error);
+  };
+  Rig rig(control);
+  const auto far_control = register_backend(rig.runtime, 1, Rig::make_control(Streams::kNative));
+  const auto far = Stream::create(rig.runtime.backend("test1")->open_device(0));
+  const auto near = rig.stream();
+  const auto stream = rig.stream();
+  const BufferView here = rig.buffer(1);
+  const BufferView there = buffer_of<std::uint8_t>(far->device(), 1);
+  control->is_blocked = true;
+  far_control->is_blocked = true;
+  fill<std::uint8_t>(*near, here, 1);
+  fill<std::uint8_t>(*far, there, 1);
+
+  stream->wait_for(near->record());
+  EXPECT_EQ(waits, 1);
+  stream->wait_for(far->record());
+
+  control->is_blocked = false;
+  near->wait();
+  EXPECT_FALSE(stream->is_idle()) << "the other backend works";
+  far_control->is_blocked = false;
+  stream->wait();
+  EXPECT_EQ(waits, 1);
 }
 
 // A native stream has 8 events of the plugin, which it uses again.
@@ -166,11 +202,15 @@ TEST(NativeEventTest, EventIsNotDestroyedWhileAThreadWaitsForIt) {
   fill<std::uint8_t>(*stream, buffer, 2);
   const Event last = stream->record();
   EXPECT_ERROR(ErrorCode::kDeadlineExceeded, last.wait(20ms));
+  const auto other = rig.stream();
+  other->wait_for(last);  // on the host, because no event is free
+  EXPECT_FALSE(other->is_idle());
   control->is_blocked = false;
   for (std::thread& thread : threads) {
     thread.join();
   }
   last.wait();
+  other->wait();
   EXPECT_EQ(destroyed_early, 0U);
 }
 
@@ -183,7 +223,15 @@ TEST_P(EventTest, InvalidArgumentsAreRefusedBeforeAnythingIsQueued) {
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->from_host(wide, nullptr));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->to_host(nullptr, wide));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->to_host(memory.data(), {}));
-  EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->fill(wide, memory.data(), 3));
+  struct Fill {
+    std::size_t byte_count;
+    std::uint32_t pattern_byte_count;
+  };
+  for (const Fill& one : {Fill{16, 0}, Fill{15, 3}, Fill{16, 16}, Fill{6, 4}}) {
+    EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->fill(part<std::uint8_t>(wide, 0, one.byte_count),
+                                                           memory.data(), one.pattern_byte_count));
+  }
+  EXPECT_ERROR(ErrorCode::kInvalidArgument, Stream::create(nullptr));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, stream->copy({wide.buffer, 0, 8}, {wide.buffer, 4, 8}));
   EXPECT_THAT(
       error_of([&] {
@@ -193,6 +241,35 @@ TEST_P(EventTest, InvalidArgumentsAreRefusedBeforeAnythingIsQueued) {
 
   stream->wait();
   EXPECT_EQ(rig.control->call_count.load(), before);
+}
+
+TEST_P(EventTest, EmptyRangesQueueNothing) {
+  const BufferView none = {buffer.buffer, 8, 0};
+  stream->from_host(none, nullptr);
+  stream->to_host(nullptr, none);
+  stream->copy(none, {rig.buffer(4).buffer, 0, 0});
+  fill<std::uint8_t>(*stream, none, 1);
+  stream->join(none);
+  EXPECT_EQ(debug_info(*stream).queued, 0U);
+}
+
+TEST_P(EventTest, PatternOfTwoBytesFills) {
+  fill<std::uint16_t>(*stream, buffer, 0x0102);
+  EXPECT_EQ(read<std::uint16_t>(*stream, buffer), std::vector<std::uint16_t>(4, 0x0102));
+}
+
+TEST_P(EventTest, DestroyedStreamFinishesItsWork) {
+  auto ended = rig.stream();
+  fill<std::uint8_t>(*ended, buffer, 1);
+  ended->wait();
+  rig.control->delay_us = 20000;
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*ended, buffer, 2);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, ended->wait(1ms)) << "not so late that it is aborted";
+  fill<std::uint8_t>(*ended, buffer, 3);
+  rig.control->is_blocked = false;
+  ended.reset();
+  EXPECT_EQ(read<std::uint8_t>(*stream, buffer)[0], 3);
 }
 
 TEST_P(EventTest, SymbolOutOfRangeIsRefusedBeforeAnythingIsQueued) {
@@ -216,6 +293,14 @@ TEST_P(EventTest, SymbolOutOfRangeIsRefusedBeforeAnythingIsQueued) {
                 is_error(ErrorCode::kOutOfRange, "'rows'", "'row'", std::to_string(bad), "[0, 60)"));
   }
   EXPECT_ERROR(ErrorCode::kInvalidArgument, launch({}));
+  const auto from_five = link(
+      rig.device,
+      "yoke.program 1\nprogram rows(symbol row in 5..51) {\n  arg x : f32[60] in\n  arg y : f32[10] out\n"
+      "  y[i] = x[row + i]\n}\n",
+      {x, y});
+  for (const std::int64_t bad : {4, 51}) {
+    EXPECT_ERROR(ErrorCode::kOutOfRange, stream->launch(*from_five, {&bad, 1}));
+  }
   launch({50});
 
   EXPECT_EQ(read<float>(*stream, y)[9], 59.0F);

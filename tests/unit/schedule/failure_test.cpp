@@ -210,6 +210,29 @@ TEST_P(FailureTest, MessageNamesTheFailedProgram) {
                "stream 'named': launch of 'ones' failed: the test injected this failure (INTERNAL)");
 }
 
+TEST_P(FailureTest, FinishWaitsForAllStreams) {
+  rig.control->delay_us = 5000;
+  fill<std::uint8_t>(*first, buffer, 1);
+  const std::shared_ptr<Stream> streams[] = {nullptr, first, second};
+  Stream::finish(streams);
+  EXPECT_TRUE(first->is_idle());
+  EXPECT_TRUE(second->is_idle()) << "not aborted";
+}
+
+TEST_P(FailureTest, FinishAbortsAllStreamsIfOneIsLate) {
+  RuntimeOptions options;
+  options.wait_timeout = 50ms;
+  Rig late(GetParam(), options);
+  const BufferView view = late.buffer(4);
+  const std::shared_ptr<Stream> streams[] = {nullptr, late.stream("late"), late.stream("idle")};
+  late.control->is_blocked = true;
+  fill<std::uint8_t>(*streams[1], view, 1);
+  Stream::finish(streams);
+  late.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kAborted, streams[1]->wait(30s));
+  EXPECT_ERROR(ErrorCode::kAborted, streams[2]->wait(30s));
+}
+
 TEST(FailureNativeTest, MessageNamesTheWorkThatMayHaveFailed) {
   Rig rig(Streams::kNative);
   const auto stream = rig.stream("named");
@@ -225,6 +248,70 @@ TEST(FailureNativeTest, MessageNamesTheWorkThatMayHaveFailed) {
       error_of([&] { stream->wait(); }).what(),
       "stream 'named': fill or one of the 2 commands after it failed: the test injected this failure "
       "(INTERNAL)");
+}
+
+TEST(FailureNativeTest, MessageNamesTheWorkOfTheFirstEventThatFailed) {
+  for (const int earlier : {0, 7}) {  // a stream keeps its events in a ring of 8
+    Rig rig(Streams::kNative);
+    const auto stream = rig.stream("named");
+    const BufferView buffer = rig.buffer(4);
+    const auto record = [&](int count) {
+      rig.control->is_blocked = true;
+      for (int i = 0; i < count; ++i) {
+        fill<std::uint8_t>(*stream, buffer, 1);
+        (void)stream->record();
+      }
+      rig.control->is_blocked = false;
+    };
+    record(earlier);
+    stream->wait();
+    rig.control->fail_after = 0;
+    record(3);
+    EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
+                 "stream 'named': fill failed: the test injected this failure (INTERNAL)");
+  }
+}
+
+TEST(FailureNativeTest, MessageNamesTheCallIfNoWorkIsPending) {
+  const auto control = Rig::make_control(Streams::kNative);
+  control->stream.stream_query = [](auto...) { return YOKE_STATUS_UNAVAILABLE; };
+  Rig rig(control);
+  const auto other = rig.stream();
+  const auto stream = rig.stream("named");
+  const BufferView buffer = rig.buffer(4);
+  control->is_blocked = true;
+  fill<std::uint8_t>(*other, buffer, 1);
+  stream->wait_for(other->record());
+  EXPECT_FALSE(stream->is_idle());  // calls stream_query
+  control->is_blocked = false;
+  other->wait();
+  EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
+               "stream 'named': stream_query failed: the plugin gave no reason (UNAVAILABLE)");
+}
+
+TEST(FailureWorkerTest, MessageOfACopyWithoutATensorNamesNone) {
+  Rig rig;
+  const auto stream = rig.stream("named");
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*stream, rig.buffer(4), 1);
+  EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
+               "stream 'named': fill of 4 bytes failed: the test injected this failure (INTERNAL)");
+}
+
+TEST(FailureWorkerTest, QueueAcceptsCommandsUntilItIsFull) {
+  RuntimeOptions options;
+  options.wait_timeout = 2s;
+  Rig rig(Streams::kWorker, options);
+  const auto stream = rig.stream();
+  const BufferView buffer = rig.buffer(1);
+  rig.control->is_blocked = true;
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1020; ++i) {
+    fill<std::uint8_t>(*stream, buffer, 0);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 2s) << "no command waited for room";
+  rig.control->is_blocked = false;
+  stream->wait(30s);
 }
 
 TEST(FailureWorkerTest, TimedOutWaitForAnotherStreamNamesBoth) {

@@ -13,9 +13,9 @@ using Ints = std::vector<std::int32_t>;
 
 class FallbackFailureTest : public testing::TestWithParam<Streams> {
  protected:
-  void set_up(RuntimeOptions options = {}) {
-    rig_ =
-        std::make_unique<FallbackRig>(FallbackRig::without_programs(GetParam()), nullptr, std::move(options));
+  void set_up(RuntimeOptions options = {}, std::shared_ptr<Control> fallback = nullptr) {
+    rig_ = std::make_unique<FallbackRig>(FallbackRig::without_programs(GetParam()), std::move(fallback),
+                                         std::move(options));
     stream_ = Stream::create(rig_->device, "one");
     buffers_ = ones(*stream_);
     routine_ = link(rig_->device, kAddTo, buffers_);
@@ -58,6 +58,24 @@ TEST_P(FallbackFailureTest, FailedCopyFailsTheStream) {
 
   EXPECT_ERROR(ErrorCode::kUnavailable, stream_->wait());
   EXPECT_EQ(rig_->fallback_control->launch_count, 1U);
+}
+
+TEST_P(FallbackFailureTest, FailedCopyThroughHostMemoryFailsTheStream) {
+  auto staged = std::make_shared<Control>();
+  staged->make_bare();
+  set_up({}, staged);
+  struct Case {
+    Control& control;
+    int calls;  // that succeed
+  };
+  // An argument is read from the device or written to the fallback; the result is read from the fallback.
+  for (const Case& one : {Case{*rig_->control, 0}, Case{*staged, 0}, Case{*staged, 4}}) {
+    const auto stream = Stream::create(rig_->device);
+    const auto routine = link(rig_->device, kAddTo, ones(*stream));
+    one.control.fail_after = one.calls;
+    test::launch(*stream, *routine);
+    EXPECT_ERROR(ErrorCode::kInternal, stream->wait()) << one.calls;
+  }
 }
 
 TEST_P(FallbackFailureTest, LossOfTheFallbackDeviceDoesNotAffectTheDevice) {

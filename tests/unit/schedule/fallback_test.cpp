@@ -95,6 +95,47 @@ TEST_P(FallbackTest, UnchangedArgumentsAreNotCopiedAgain) {
   EXPECT_EQ(read<std::int32_t>(*stream, buffers[2]), Ints(256, 5));
 }
 
+TEST_P(FallbackTest, ArgumentsThatAreOnlyWrittenAreNotCopiedToTheFallback) {
+  FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
+  const auto stream = Stream::create(rig.device);
+  const BufferView written = buffer_of<std::int32_t>(rig.device, 4);
+  const auto routine =
+      link(rig.device, "yoke.program 1\nprogram ones() {\n  arg y : i32[4] out\n  y[i] = 1\n}\n", {written});
+  stream->launch(*routine);
+  EXPECT_EQ(read<std::int32_t>(*stream, written), Ints(4, 1));
+  EXPECT_EQ(rig.runtime.fallbacks().at(0).byte_count, GetParam().is_staged ? 32U : 16U) << "one way";
+}
+
+// A launch records for the first 64 arguments whether they are unchanged.
+TEST_P(FallbackTest, ManyArgumentsAreCopiedAgainWhenTheyChange) {
+  constexpr std::size_t kCount = 70;
+  FallbackRig rig(FallbackRig::without_programs(GetParam().streams), fallback_of(GetParam()));
+  const auto stream = Stream::create(rig.device);
+  std::vector<BufferView> bindings;
+  std::string declared;
+  std::string total = "0";
+  for (std::size_t i = 0; i < kCount; ++i) {
+    bindings.push_back(buffer_of<std::int32_t>(rig.device, 1));
+    fill<std::int32_t>(*stream, bindings.back(), 1);
+    const std::string name = "x" + std::to_string(i);
+    declared += "  arg " + name + " : i32[1] in\n";
+    total += " + " + name + "[i]";
+  }
+  const BufferView result = buffer_of<std::int32_t>(rig.device, 1);
+  bindings.push_back(result);
+  const auto routine = link(
+      rig.device,
+      "yoke.program 1\nprogram add_up() {\n" + declared + "  arg y : i32[1] out\n  y[i] = " + total + "\n}\n",
+      bindings);
+  stream->launch(*routine);
+  EXPECT_EQ(read<std::int32_t>(*stream, result), Ints{70});
+  for (const std::size_t changed : {std::size_t{63}, std::size_t{64}, std::size_t{69}}) {
+    fill<std::int32_t>(*stream, bindings[changed], 2);
+  }
+  stream->launch(*routine);
+  EXPECT_EQ(read<std::int32_t>(*stream, result), Ints{73});
+}
+
 TEST(Fallback, LaunchesAreCountedByRoutineAndEachReasonIsLoggedOnce) {
   FallbackRig rig;
   const auto stream = Stream::create(rig.device);

@@ -3,6 +3,7 @@
 // results as one stream, independent of timing.
 #include "random_work.h"
 #include "schedule/hazards.h"
+#include "schedule/queue_copies.h"
 
 namespace yoke::test {
 namespace {
@@ -67,14 +68,24 @@ class RangeTest : public testing::TestWithParam<Streams> {
 INSTANTIATE_TEST_SUITE_P(Streams, RangeTest, testing::Values(Streams::kWorker, Streams::kNative),
                          streams_name);
 
-TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
-  rig.control->is_blocked = true;
-  fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 8), 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
-  fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 8, 8), 1);
+// Whether `count` calls have begun, before a blocked one gives up after 20 s.
+bool run_together(const Control& control, std::uint64_t count) {
+  return wait_until([&] { return control.call_count.load() >= count; }, 10s);
+}
 
-  EXPECT_TRUE(wait_for_calls(*rig.control, 2)) << "both calls must be in the backend at the same time";
-  rig.control->is_blocked = false;
+TEST_P(RangeTest, DisjointRangesOfOneBufferDoNotWaitForEachOther) {
+  for (const std::size_t begin : {std::size_t{0}, std::size_t{8}}) {
+    const std::uint64_t before = rig.control->call_count;
+    rig.control->is_blocked = true;
+    fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, begin, 8), 1);
+    EXPECT_TRUE(wait_for_calls(*rig.control, before + 1));
+    fill<std::uint8_t>(*second, part<std::uint8_t>(buffer, 8 - begin, 8), 1);
+
+    EXPECT_TRUE(run_together(*rig.control, before + 2));
+    rig.control->is_blocked = false;
+    first->wait();
+    second->wait();
+  }
 }
 
 TEST_P(RangeTest, ReadersDoNotWaitForEachOther) {
@@ -84,7 +95,7 @@ TEST_P(RangeTest, ReadersDoNotWaitForEachOther) {
   first->to_host(a.data(), buffer);
   second->to_host(b.data(), buffer);
 
-  EXPECT_TRUE(wait_for_calls(*rig.control, 2));
+  EXPECT_TRUE(run_together(*rig.control, 2));
   rig.control->is_blocked = false;
   first->wait();
   second->wait();
@@ -102,6 +113,18 @@ TEST_P(RangeTest, OverlappingWriteWaits) {
   rig.control->is_blocked = false;
   second->wait();
   EXPECT_EQ(seen[8], 0x5a);
+}
+
+TEST(LockingOrderTest, AccessesOfACopyAreSortedByBuffer) {
+  detail::Hazards one;
+  detail::Hazards two;
+  const detail::Access a = {&one, 0, 4, true, false};
+  const detail::Access b = {&two, 0, 4, false, true};
+  const auto ab = detail::in_order(a, b);
+  const auto ba = detail::in_order(b, a);
+  EXPECT_EQ(ab[0].hazards, ba[0].hazards);
+  EXPECT_EQ(ab[1].hazards, ba[1].hazards);
+  EXPECT_NE(ab[0].hazards, ab[1].hazards);
 }
 
 TEST_P(RangeTest, ThreadsThatCopyInOppositeDirectionsDoNotDeadlock) {
@@ -183,6 +206,22 @@ TEST_P(RangeTest, ReadersWaitForAJoinAndInheritItsError) {
   joining->join(buffer);
   reader->to_host(seen.data(), buffer);
   EXPECT_ERROR(ErrorCode::kInternal, reader->wait());
+}
+
+TEST_P(RangeTest, LaterWorkOfTheSameStreamDoesNotHideAnErrorToInherit) {
+  const BufferView from = part<std::uint8_t>(buffer, 0, 8);
+  const BufferView to = part<std::uint8_t>(buffer, 8, 8);
+  std::vector<std::uint8_t> seen(8);
+  rig.control->is_blocked = true;
+  rig.control->fail_after = 0;
+  fill<std::uint8_t>(*first, from, 1);
+  first->to_host(seen.data(), to);
+
+  second->copy(to, from);  // waits for both, and inherits the error of the fill
+
+  EXPECT_FALSE(second->is_idle());
+  rig.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kInternal, second->wait());
 }
 
 TEST_P(RangeTest, WriterWaitsForWorkThatAFailedJoinDidNotWaitFor) {

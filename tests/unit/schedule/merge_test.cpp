@@ -127,6 +127,8 @@ TEST_P(MergeTest, LinkWithTheTransferOfAnotherNodeIsRefused) {
                                   {{"own", "g"}, {"incoming", "h"}});
               }),
               is_error(ErrorCode::kFailedPrecondition, "merges 'h'", "copies 'g'"));
+  EXPECT_NO_THROW(owner->link_merge(compile(rig.device, kAdd), "add", "incoming", transfer,
+                                    {{"own", "g"}, {"incoming", "g"}}));
 }
 
 TEST_P(MergeTest, InvalidMergeLinksAreRefused) {
@@ -141,7 +143,10 @@ TEST_P(MergeTest, InvalidMergeLinksAreRefused) {
       testing::AllOf(testing::HasSubstr("'incoming' is f32[2]"), testing::HasSubstr("'wide' is f32[3]")));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, owner->link_merge(code, "add", "missing", transfer, rename));
   EXPECT_ERROR(ErrorCode::kInvalidArgument, owner->link_merge(code, "add", "own", transfer, rename));
-  EXPECT_ERROR(ErrorCode::kInvalidArgument, owner->link_merge(code, "add", "incoming", Transfer(), rename));
+  for (const Transfer& other : {Transfer(), device_to_device("g", MergeUse::kNone, *owner, *source)}) {
+    EXPECT_THAT(error_of([&] { owner->link_merge(code, "add", "incoming", other, rename); }),
+                is_error(ErrorCode::kInvalidArgument, "is empty or a plain copy"));
+  }
   Context elsewhere(rig.stream("elsewhere"));
   elsewhere.allocate("g", {YOKE_TYPE_F32, {2}});
   EXPECT_ERROR(ErrorCode::kFailedPrecondition,
@@ -175,6 +180,43 @@ TEST_P(MergeTest, TransfersOfOneNodeFromTwoSourcesAreDistinguished) {
   add_two.run();
 
   EXPECT_EQ(get(*owner, "g"), (std::vector<float>{14, 26}));
+}
+
+TEST_P(MergeTest, SlicesOfOneBufferAreDistinguished) {
+  const BufferView memory = rig.buffer(16);
+  Context a(rig.stream("a"));
+  Context b(rig.stream("b"));
+  a.adopt("g", {YOKE_TYPE_F32, {2}}, part<float>(memory, 0, 2));
+  b.adopt("g", {YOKE_TYPE_F32, {2}}, part<float>(memory, 2, 2));
+  const std::vector<float> of_both[] = {{10, 20}, {30, 40}};
+  a.from_host("g", bytes(of_both[0]));
+  b.from_host("g", bytes(of_both[1]));
+  a.stream()->wait();
+  b.stream()->wait();
+  const Transfer of_a = device_to_device("g", MergeUse::kStreaming, *owner, a);
+  const Transfer of_b = device_to_device("g", MergeUse::kStreaming, *owner, b);
+  const LinkedRoutine add_a = adder(*owner, of_a, "g");
+  const LinkedRoutine add_b = adder(*owner, of_b, "g");
+
+  of_a.run();
+  EXPECT_THAT(error_of([&] { add_b.run(); }),
+              is_error(ErrorCode::kFailedPrecondition, "holds a 'g' from another source"));
+  add_a.run();
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{11, 22}));
+  device_to_device("g", MergeUse::kNone, b, a).run();
+  EXPECT_EQ(get(b, "g"), (std::vector<float>{10, 20}));
+}
+
+TEST_P(MergeTest, PlainCopyLeavesTheMergeBuffer) {
+  set(*owner, "out", {9, 9});
+  set(*source, "out", {5, 6});
+  const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);
+  const LinkedRoutine add = adder(*owner, transfer, "g");
+  transfer.run();
+  device_to_device("out", MergeUse::kNone, *owner, *source).run();
+  add.run();
+  EXPECT_EQ(get(*owner, "g"), (std::vector<float>{4, 6}));
+  EXPECT_EQ(get(*owner, "out"), (std::vector<float>{5, 6}));
 }
 
 TEST_P(MergeTest, EveryStreamHasItsOwnMergeBuffer) {

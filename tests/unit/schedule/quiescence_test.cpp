@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/quiescence_test.cpp: a wait reports failed and
 // aborted work only when it no longer uses memory.
+#include <atomic>
 #include <optional>
 
 #include "expected_leak.h"
@@ -196,6 +197,56 @@ TEST(NativeQuiescenceTest, StreamWhoseWorkDoesNotEndStaysOpen) {
   EXPECT_FALSE(rig.control->freed_in_use);
   open.reset();  // the stream keeps the runtime's state alive, and the layers report nevertheless
   EXPECT_THAT(lines.all().back(), HasSubstr("layer.off name=validate violations=0"));
+}
+
+// A thread that waits in the driver after the work has ended.
+TEST(NativeQuiescenceTest, StreamThatAThreadUsesStaysOpen) {
+  static std::atomic<bool> is_waiting;
+  static std::atomic<bool> hangs;
+  is_waiting = false;
+  hangs = true;
+  const ExpectedLeak leak;
+  const auto control = Rig::make_control(Streams::kNative);
+  control->stream.event_wait = [](yoke_event* event, std::uint64_t timeout_ns, yoke_error* error) {
+    is_waiting = true;
+    while (hangs) {
+      std::this_thread::sleep_for(1ms);
+    }
+    return sdk::detail::event_wait(event, timeout_ns, error);
+  };
+  Rig rig(control);
+  const BufferView buffer = rig.buffer(4);
+  auto stream = rig.stream("used");
+  control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  std::thread waiter([event = stream->record()] { event.wait(); });
+  EXPECT_TRUE(wait_until([&] { return is_waiting.load(); }));
+  control->is_blocked = false;
+  EXPECT_TRUE(wait_until([&] { return stream->is_idle(); }));
+
+  stream.reset();
+
+  EXPECT_EQ(rig.backend->live_counts().streams, 1U);
+  EXPECT_THAT(rig.log.all(), Contains(HasSubstr("stream.abandon stream=\"used\"")));
+  hangs = false;
+  waiter.join();
+}
+
+TEST(WorkerQuiescenceTest, AbandonedStreamIsLoggedOnce) {
+  const ExpectedLeak leak;
+  RuntimeOptions options;
+  options.wait_timeout = 50ms;
+  Rig rig(Streams::kWorker, options);
+  const BufferView buffer = rig.buffer(4);
+  auto stream = rig.stream("stuck");
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  stream->abort();
+  stream.reset();
+  EXPECT_THAT(rig.log.all(), testing::ElementsAre(HasSubstr("stream.abandon stream=\"stuck\"")));
+  rig.control->is_blocked = false;
+  EXPECT_TRUE(wait_until([&] { return rig.control->ended_count == 1; }));
 }
 
 }  // namespace

@@ -275,8 +275,14 @@ TEST(DebugInfo, OfANativeStreamNamesTheCommandsThatMayRun) {
 std::atomic<bool> is_in_driver{false};
 std::atomic<bool> driver_hangs{true};
 
+std::atomic<bool> was_queried{false};  // while the driver hung
+
 TEST(DebugInfo, DoesNotWaitForACallOfTheDriverThatHangs) {
   const auto control = Rig::make_control(Streams::kNative);
+  control->stream.stream_query = [](yoke_stream* stream, std::int32_t* state, yoke_error* error) {
+    was_queried = was_queried || (is_in_driver && driver_hangs);
+    return sdk::detail::stream_query(stream, state, error);
+  };
   control->program.routine_launch = [](auto...) {
     is_in_driver = true;
     while (driver_hangs) {
@@ -300,6 +306,7 @@ TEST(DebugInfo, DoesNotWaitForACallOfTheDriverThatHangs) {
   caller.join();
   ASSERT_TRUE(is_given);
   EXPECT_EQ(report.get().running, "launch of 'grow'");
+  EXPECT_FALSE(was_queried) << "another call of the same stream";
 }
 
 TEST(DebugInfo, OfANativeStreamEndsAtAWaitForPendingWork) {

@@ -116,6 +116,7 @@ TEST(WorkRecordWorkerTest, WaitNamesTheStreamThatWasWaitedFor) {
     const std::lock_guard lock(mutex);
     if (work.kind == Kind::kWait) {
       waits.push_back(std::string(work.stream) + " for " + std::string(work.name));
+      EXPECT_GE(work.end_ns - work.begin_ns, 10'000'000U);
     }
   };
   Rig rig(Streams::kWorker, options);
@@ -130,6 +131,41 @@ TEST(WorkRecordWorkerTest, WaitNamesTheStreamThatWasWaitedFor) {
   rig.control->is_blocked = false;
   reader->wait();
   EXPECT_EQ(waits, std::vector<std::string>{"reader for writer"});
+}
+
+TEST(WorkRecordWorkerTest, CopiesHaveTheirTensorAndBytes) {
+  std::mutex mutex;
+  std::vector<std::string> copies;
+  RuntimeOptions options;
+  options.on_work = [&](const WorkRecord& work) {
+    const std::lock_guard lock(mutex);
+    copies.push_back(std::string(work.name) + " " + std::string(work.tensor) + " " +
+                     std::to_string(work.byte_count));
+  };
+  Rig rig(Streams::kWorker, options);
+  Context context(rig.stream());
+  Context other(rig.stream());
+  set(context, "x", {1, 2});
+  other.init_from_device("x", context);
+  other.stream()->wait();
+  std::vector<float> values(2);
+  other.to_host("x", std::as_writable_bytes(std::span<float>(values)));
+  other.stream()->wait();
+  EXPECT_EQ(copies, (std::vector<std::string>{"from_host x 8", "device_to_device x 8", "to_host x 8"}));
+}
+
+TEST(WorkRecordWorkerTest, JoinsHaveNone) {
+  std::atomic<int> record_count = 0;
+  RuntimeOptions options;
+  options.on_work = [&](const WorkRecord&) { ++record_count; };
+  Rig rig(Streams::kWorker, options);
+  const auto stream = rig.stream();
+  const BufferView view = rig.buffer(4);
+  for (int i = 0; i < 20000; ++i) {  // some take longer than others
+    stream->join(view);
+  }
+  stream->wait();
+  EXPECT_EQ(record_count, 0);
 }
 
 }  // namespace
