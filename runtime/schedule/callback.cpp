@@ -16,7 +16,7 @@ void StreamState::queue_callback(std::function<void(ErrorCode)> callback) {
   owned->function = std::move(callback);
   owned->stream = this;
   promise({}, 1);  // also on a failed stream, so that the callback can free what the work used
-  const bool on_worker = !offers<&yoke_stream_api::stream_host_callback>(backend());
+  const bool on_worker = is_native_ && !offers<&yoke_stream_api::stream_host_callback>(backend());
   emit(
       [&](Command& command) {
         command.kind = CommandKind::kCallback;

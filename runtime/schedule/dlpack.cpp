@@ -178,14 +178,13 @@ TensorSpec checked_spec(const DLTensor& from, const std::string& what) {
 
 // How `device` imports the memory of a tensor.
 std::int32_t memory_kind(const DLTensor& from, const Device& device, const std::string& what) {
+  const std::optional<DLDevice> own = dlpack_device(device);
   const std::int32_t type = from.device.device_type;
   if (type == dlpack::kDLCPU || type == dlpack::kDLCUDAHost || type == dlpack::kDLROCMHost) {
     return YOKE_MEMORY_HOST;
   }
-  // A device without a name is like a CPU: it has no memory of its own.
-  const DLDevice own = dlpack_device(device).value_or(DLDevice{dlpack::kDLCPU, 0});
-  const bool is_own = (own.device_type == type && own.device_id == from.device.device_id) ||
-                      (own.device_type == dlpack::kDLCUDA && type == dlpack::kDLCUDAManaged);
+  const bool is_own = own && ((own->device_type == type && own->device_id == from.device.device_id) ||
+                              (own->device_type == dlpack::kDLCUDA && type == dlpack::kDLCUDAManaged));
   if (!is_own) {
     refuse_tensor(ErrorCode::kInvalidArgument, what,
                   "its memory is on " + device_text(from.device) + ", and the context's device is '" +

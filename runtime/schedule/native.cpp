@@ -320,7 +320,7 @@ void StreamState::abort_native() noexcept {
   }
   if (offers<&yoke_stream_api::stream_abort>(backend())) {
     attempt<&yoke_stream_api::stream_abort>(backend(), status, use.stream());
-  } else {
+  } else if (offers<&yoke_stream_api::device_abort>(backend())) {
     attempt<&yoke_stream_api::device_abort>(backend(), status, device->get());
   }
 }

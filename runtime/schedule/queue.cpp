@@ -43,7 +43,7 @@ void StreamState::abandon() noexcept {
   if (reserved_.load() >= promised_) {
     return;
   }
-  if (ring_.is_empty()) {
+  if (is_native_ && ring_.is_empty()) {
     raise_to(reserved_, promised_);
     finish(promised_);
   } else if (ring_.room() > 0) {
@@ -74,8 +74,10 @@ void StreamState::retire(const Error& error) noexcept {
   abandon();
 }
 
-// Precondition: the dependency is work of another stream.
 void StreamState::depend(const Dependency& dependency) {
+  if (dependency.stream.get() == this) {
+    return;
+  }
   const std::uint64_t ticket = reserved_.load(std::memory_order_relaxed) + 1;
   if (outcome_of(*dependency.stream, dependency.ticket).has_succeeded()) {
     return;

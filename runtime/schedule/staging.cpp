@@ -77,13 +77,14 @@ void StreamState::queue_chunks(const BufferView& dst, const BufferView& src, Sta
   StreamState& reader = writes_here ? far : *this;
   StreamState& writer = writes_here ? *this : far;
   far.depend({shared_from_this(), start, true});
-  // The tickets of the last writes from each chunk; at first 0, which is complete.
-  std::array<std::uint64_t, 2> written{};
+  std::array<std::uint64_t, 2> written{};  // the ticket of the last write from each chunk
   for (std::uint64_t k = 0; k < count; ++k) {
     std::byte* memory = staging.chunks[k % 2].data();
     const std::uint64_t offset = k * chunk;
     const std::uint64_t byte_count = std::min(chunk, src.byte_count - offset);
-    reader.depend({writer.shared_from_this(), written[k % 2], true});
+    if (k >= 2) {
+      reader.depend({writer.shared_from_this(), written[k % 2], true});
+    }
     const std::uint64_t read = reader.emit([&](Command& command) {
       command.kind = CommandKind::kToHost;
       command.src = src.buffer->get();

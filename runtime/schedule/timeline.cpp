@@ -292,7 +292,9 @@ void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
   if (lane != nullptr) {
     lane->abort(patience);
   }
-  abort_native();
+  if (is_native_) {
+    abort_native();
+  }
 }
 
 }  // namespace yoke::detail

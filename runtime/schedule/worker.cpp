@@ -34,7 +34,7 @@ void StreamState::join_workers() {
 }
 
 void StreamState::ensure_worker() {
-  if (self_ == nullptr) {
+  if (is_native_ && self_ == nullptr) {
     join_workers();
   }
 }
@@ -43,8 +43,8 @@ bool StreamState::leave_workers(Clock::time_point deadline) noexcept {
   if (self_ == nullptr) {
     return true;
   }
-  std::shared_ptr<StreamState> mine;           // released last
-  bool has_left = workers_->stop_idle(*this);  // an idle stream has no work
+  std::shared_ptr<StreamState> mine;  // released last
+  bool has_left = !has_work() && workers_->stop_idle(*this);
   if (!has_left) {
     stopping_.store(true);
     schedule();
@@ -96,7 +96,7 @@ void StreamState::run_commands() noexcept {
       continue;
     }
     Command& command = ring_.front();
-    if (command.other != nullptr && !wait_as_worker(command)) {
+    if (command.kind == CommandKind::kWait && command.other != nullptr && !wait_as_worker(command)) {
       return;
     }
     workers_->go_on();

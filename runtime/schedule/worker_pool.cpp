@@ -144,14 +144,14 @@ Task* WorkerPool::next_task(Worker& me) noexcept {
         std::min(deadline, Clock::now() + (is_spare ? Clock::duration(kSpareIdle) : std::chrono::hours(1)));
     me.slot.store(state);
     lock.unlock();
-    me.bed.sleep_until(deadline, [&] { return me.slot.load() != state; });
+    const bool is_called = me.bed.sleep_until(deadline, [&] { return me.slot.load() != state; });
     lock.lock();
     const std::uintptr_t given = me.slot.exchange(kBusy);
     if (given > kLeave) {
       // NOLINTNEXTLINE(performance-no-int-to-ptr): give() stored a pointer
       return reinterpret_cast<Task*>(given);
     }
-    if (is_spare && retire(me)) {
+    if (is_spare && !is_called && retire(me)) {
       return nullptr;
     }
   }
