@@ -24,8 +24,8 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
   }
   Statement in_place = graph.at(first);
   rename_tensor(in_place, from, to);
-  return !in_place.reduce && !has_element_index(in_place.target) &&
-         reads_only_at(in_place.value, in_place.target) && !graph.is_touched(to, first + 1, j);
+  return !in_place.reduce && reads_only_at(in_place.value, in_place.target) &&
+         !graph.is_touched(to, first + 1, j);
 }
 
 // Statement j with the value of producer i in place of its temporary; nothing if that costs more. `is_once`:

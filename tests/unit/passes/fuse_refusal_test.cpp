@@ -105,6 +105,7 @@ TEST(FuseRefuses, ConsumersThatWouldReadOtherElementsOfTheirTarget) {
 }
 
 TEST(FuseRefuses, ReductionsThatWouldReadTheirTarget) {
+  expect_keeps(fuse, "arg w : f32[4] inout", "temp t : f32[4]; t[i] = sum[k:8] w[i]; w[i] = t[i]");
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg w : f32[4] inout",
                "temp t : f32[4]; t[i] = w[i]; w[i] = sum[j] max(t[i], x[i, j])");
 }
