@@ -88,9 +88,10 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
   }
   std::string bytes;  // a stream as the target would take a failed allocation for the end of the file
   char block[8192];
-  while (file.read(block, sizeof(block)), file.gcount() > 0) {
+  do {
+    file.read(block, sizeof(block));
     bytes.append(block, static_cast<std::size_t>(file.gcount()));
-  }
+  } while (file);
   std::size_t lines = 0;
   std::size_t end = 0;
   while (lines < 4 && end < bytes.size()) {
@@ -160,8 +161,8 @@ void CodeCache::evict() const {
     }
     std::string path = folder_ + "/" + at->d_name;
     struct stat status = {};
-    if (::stat(path.c_str(), &status) == 0 &&
-        S_ISREG(status.st_mode)) {  // another process may have removed it
+    // Another process may have removed it.
+    if (::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
       const auto byte_count = static_cast<std::uint64_t>(status.st_size);
       entries.push_back({{status.st_mtim.tv_sec, status.st_mtim.tv_nsec}, byte_count, std::move(path)});
       total += byte_count;

@@ -54,7 +54,7 @@ Refusal add_files_in(const std::filesystem::path& folder, const std::string& nam
   if (failed && ::faccessat(AT_FDCWD, (variants / ".").c_str(), X_OK, AT_EACCESS) == 0) {
     return {"the folder " + printable(variants.string()) +
                 " of its libraries cannot be listed: " + failed.message(),
-            "make the folder readable"};
+            "make sure that this process can list the folder"};
   }
   for (const std::string& variant : names) {
     add(variants / variant / name);

@@ -186,7 +186,9 @@ class Commoner {
     graph_.note(later,
                 [&] { return "removed: " + line_of(graph_.at(earlier)) + " computes the same value"; });
     graph_.remove(later);
-    graph_.rename(drops_b ? b : a, drops_b ? a : b);
+    if (a != b) {
+      graph_.rename(drops_b ? b : a, drops_b ? a : b);
+    }
     return true;
   }
 

@@ -255,7 +255,7 @@ std::optional<Expr> composed(const Producer& producer, const Access& access, con
   if (otherwise && value.op == Op::kConst) {
     return same(value.type, value.literal, *otherwise) ? std::optional(std::move(value)) : std::nullopt;
   }
-  if (otherwise && same(value.type, value.access.otherwise.value_or(*otherwise), *otherwise)) {
+  if (otherwise && value.access.otherwise && same(value.type, *value.access.otherwise, *otherwise)) {
     value.access.otherwise.reset();
   }
   bool exceeds = false;

@@ -39,8 +39,7 @@ bool keeps_order(const Statement& statement, const std::vector<std::uint32_t>& c
   std::vector<std::uint32_t> loops = copied;
   std::erase(loops, kNoLoop);
   // Loops of an elementwise statement are numbered in the order of its target's dimensions.
-  const bool reads_innermost =
-      std::find(loops.begin(), loops.end(), statement.loops.size() - 1) != loops.end();
+  const bool reads_innermost = !loops.empty() && loops.back() + 1 == statement.loops.size();
   return std::is_sorted(loops.begin(), loops.end()) && (!reads_innermost || copied.back() != kNoLoop);
 }
 
@@ -168,17 +167,17 @@ bool reads_each_once(const Access& access, const Statement& statement) {
 }
 
 bool stays_contraction(const Statement& before, const Statement& after) {
-  const Product was = product_of(before).value();
+  const std::optional<Product> was = product_of(before);
   const std::optional<Product> now = product_of(after);
-  if (!now) {
+  if (!was || !now) {
     return false;
   }
   for (std::size_t i = 0; i < 2; ++i) {
-    if (!program::same(*was.factors[i], *now->factors[i]) && !is_plain_operand(*now->factors[i])) {
+    if (!program::same(*was->factors[i], *now->factors[i]) && !is_plain_operand(*now->factors[i])) {
       return false;
     }
     for (std::uint32_t loop = 0; loop < before.loops.size(); ++loop) {
-      if (was.loops[i][loop] && !now->loops[i][loop] && (before.reduces(loop) || !now->loops[1 - i][loop])) {
+      if (was->loops[i][loop] && !now->loops[i][loop] && (before.reduces(loop) || !now->loops[1 - i][loop])) {
         return false;
       }
     }

@@ -11,12 +11,11 @@ namespace {
 
 // The constant for a loop or symbol that has only one value.
 std::optional<Expr> known_index(const Program& program, const std::vector<Loop>& loops, const Expr& expr) {
-  constexpr program::Interval kUnknown = {0, 1};
-  const program::Interval range = range_of(program, loops, expr.affine).value_or(kUnknown);
-  if (range.low != range.high) {
+  const auto range = range_of(program, loops, expr.affine);
+  if (!range || range->low != range->high) {
     return std::nullopt;
   }
-  return Expr::constant(Type::kI64, {0, range.low});
+  return Expr::constant(Type::kI64, {0, range->low});
 }
 
 bool is_out_of_range(const Program& program, const std::vector<Loop>& loops, const Access& access) {

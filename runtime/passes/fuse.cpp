@@ -98,8 +98,9 @@ bool fuse_producer(Graph& graph, Place i) {
 // `y[i] = t[i]` of whole tensors: y replaces t.
 bool forward_target(Graph& graph, Place j) {
   const Statement& copy = graph.at(j);
-  if (graph.is_removed(j) || copy.value.op != Op::kRead || !is_elementwise(graph.program(), copy) ||
-      copy.value.access.indices != copy.target.indices) {
+  // Within a repeat block, the rounds together may write all of t, which the verifier would not see of y.
+  if (graph.is_removed(j) || graph.is_repeated(j) || copy.value.op != Op::kRead ||
+      !is_elementwise(graph.program(), copy) || copy.value.access.indices != copy.target.indices) {
     return false;
   }
   const std::uint32_t from = copy.value.access.tensor;

@@ -60,8 +60,10 @@ void Graph::enter(Place i) {
 
 void Graph::update(Place i, std::uint32_t old_target) {
   const std::uint32_t target = at(i).target.tensor;
-  erase(writers_[old_target], i);
-  insert(writers_[target], i);
+  if (target != old_target) {
+    erase(writers_[old_target], i);
+    insert(writers_[target], i);
+  }
   std::vector<std::uint32_t> now = tensors_read(at(i));
   for (const std::uint32_t tensor : reads_[i]) {
     if (!contains(now, tensor)) {

@@ -69,7 +69,7 @@ class Graph {
   // One past the last statement of the group of statement i, or i + 1 if statement i has no group.
   Place end_of_group(Place i) const { return ends_[i]; }
   // Whether a statement in [first, last) may write an element that statement i reads in the same round.
-  // Precondition: statement i assigns with =, and not to an element of an index tensor.
+  // Precondition: statement i assigns with =.
   bool is_disturbed(Place i, Place first, Place last) const;
   // One past the last statement that uses the tensor.
   Place end_of(std::uint32_t tensor) const;

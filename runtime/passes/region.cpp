@@ -77,7 +77,7 @@ Summary summary_of(const Statement& statement) {
   if (is_matrix_product(statement)) {
     summary.is_product = true;
     keep_rows(statement, summary);
-  } else {
+  } else if (statement.reduce) {
     drop_columns(statement, summary);
   }
   return summary;

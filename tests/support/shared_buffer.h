@@ -14,8 +14,9 @@
 
 namespace yoke::test {
 
-// Each range starts at an odd multiple of its element size, the only alignment that the program format promises. A
-// range that the program writes overlaps no other; ranges of inputs of one type often do, as the ABI allows.
+// Ranges start at multiples of their element sizes, the only alignment that the program format promises; those that
+// overlap no other start at odd ones. A range that the program writes overlaps no other; ranges of inputs of one type
+// often do, as the ABI allows.
 class SharedBuffer {
  public:
   using Bytes = std::vector<std::byte>;

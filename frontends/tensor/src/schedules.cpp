@@ -197,7 +197,7 @@ ReduceOnPlateau::ReduceOnPlateau(const Scalar& rate, const PlateauOptions& optio
 // In the order of PyTorch's step().
 bool ReduceOnPlateau::observe(double loss) {
   constexpr double kLeastChange = 1e-8;
-  (void)rate_.value();  // a moved-from object is an Error, whatever the loss
+  const double rate = rate_.value();  // a moved-from object is an Error, whatever the loss
   ++observation_count_;
   if (loss < best_ * (1 - options_.threshold)) {
     best_ = loss;
@@ -214,7 +214,6 @@ bool ReduceOnPlateau::observe(double loss) {
   }
   cooldown_left_ = options_.cooldown;
   bad_count_ = 0;
-  const double rate = rate_.value();
   const double next = std::max(rate * options_.factor, options_.min_lr);
   if (rate - next <= kLeastChange) {
     return false;

@@ -219,9 +219,9 @@ void Verifier::elements_are_written(const Access& access, Location at) {
     if (!index.element_of) {
       continue;
     }
-    const Tensor& tensor = program_.tensors[*index.element_of];
-    if (!written_[*index.element_of].covers(touched(program_, *statement_, access_of(index), tensor))) {
-      fail(at, "reads elements of '" + tensor.name + "' that no statement has written");
+    if (!is_written(access_of(index))) {
+      fail(at, "reads elements of '" + program_.tensors[*index.element_of].name +
+                   "' that no statement has written");
     }
   }
 }

@@ -93,18 +93,24 @@ TEST(FuseInRepeatBlocks, ScalarsDoNotEnterAContraction) {
                "temp a : f32[4]; a[i] = s[]; repeat t in 0..10 {y[t, i] = sum[k] a[i] * v[i, k]; }");
 }
 
-TEST(FuseInRepeatBlocks, CopiedTemporaryBecomesItsCopy) {
-  expect_turns(
-      fuse, kRows + "; arg z : f32[4] inout",
-      "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; z[i] = h[i]; y[t, i] = exp(h[i]); }",
-      "repeat t in 0..10 {z[i] = max[k:3] w[t, i]; y[t, i] = exp(z[i]); }");
-  // The round before reads or writes the copy.
-  const std::string first = "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; ";
-  expect_keeps(fuse, kRows + "; arg z : f32[4] inout", first + "y[t, i] = z[i]; z[i] = h[i]; }");
+// The rounds together may write all of the temporary, which the verifier does not see of an argument.
+TEST(FuseInRepeatBlocks, CopiesIntoArgumentsStay) {
   expect_keeps(fuse, kRows + "; arg z : f32[4] inout",
-               "temp h : f32[4]; h[i] = max[k:3] w[0, i]; "
-               "repeat t in 0..10 {y[t, i] = exp(h[i]); h[i] = max[k:3] w[t, i]; z[i] = h[i]; }");
-  // The copy may also follow the block.
+               "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; z[i] = h[i]; "
+               "y[t, i] = exp(h[i]); }");
+  expect_keeps(fuse, "arg x : f32[2, 2] in; arg y : f32[2, 2] out",
+               "temp t : f32[2, 2]; repeat r in 0..2 {t[r, r] = x[r, r]; t[r, -r + 1] = x[r, 0]; "
+               "t[-r + 1, r] = x[0, r]; t[-r + 1, -r + 1] = x[1, 1]; y[i, j] = t[i, j]; }");
+}
+
+TEST(FuseInRepeatBlocks, IndicesThatTheRoundsWriteTogetherMayBeRead) {
+  const std::string arguments = "arg a : i32[2, 2] in; arg x : f32[4] in; arg z : f32[2, 2] out";
+  const std::string first = "temp m : i32[2]; repeat t in 0..2 {m[t] = a[t, 0]; m[-t + 1] = a[t, 1]; ";
+  expect_turns(fuse, arguments, "temp n : i32[2]; " + first + "n[i] = m[i]; z[t, i] = (x[n[i]] else 0); }",
+               first + "z[t, i] = (x[m[i]] else 0); }");
+}
+
+TEST(FuseInRepeatBlocks, CopyAfterTheBlockBecomesItsResult) {
   expect_turns(fuse, kRows + "; arg z : f32[4] out",
                "temp h : f32[4]; h[i] = max[k:3] w[0, i]; repeat t in 0..10 {y[t, i] = exp(h[i]); "
                "h[i] = max[k:3] w[t, i]; }; z[i] = h[i]",
