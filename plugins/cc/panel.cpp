@@ -108,7 +108,8 @@ PanelProduct::PanelProduct(const PanelKernels& kernels, const Side& rows, const 
       panel.kernel = kFourTerms;
     }
     packed = panels_.size() % group_size_ == 0 ? 0 : packed;
-    if (columns.stride != 1 || panel.used != panel.width || is_crowded(columns.step)) {
+    if (panel.kernel == kFourTerms || columns.stride != 1 || panel.used != panel.width ||
+        is_crowded(columns.step)) {
       panel.packed = packed;
       packed += panel.width * ((depth + 3) / 4 * 4);
       group_count_ = std::max(group_count_, packed);
@@ -272,7 +273,7 @@ void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_b
   if (is_direct) {
     return;
   }
-  if (is_transposed() && of.scale == nullptr) {
+  if (is_transposed()) {
     kernels_.store_transposed({.out = out,
                                .out_stride = columns_.t,
                                .sums = of.sums,

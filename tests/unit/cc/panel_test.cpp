@@ -209,6 +209,19 @@ TEST(PanelTest, UpdatesByOperandsWithoutAdjacentElementsMatchTheReference) {
   expect_like_reference(text, 11);
 }
 
+// Four columns are left over. The kernel for four terms needs adjacent terms in both operands, and packs the columns.
+TEST(PanelTest, LastColumnsOfUpdatesUseTheStridesOfBothOperands) {
+  const char* const factors[][2] = {{"a[m, k]", "b[k, n]"}, {"a[k, m]", "c[n + k]"}, {"a[m, k]", "c[n + k]"}};
+  for (const auto& [first, second] : factors) {
+    const std::string text = text_of(
+        "  arg a : f32[70, 70] in\n  arg b : f32[70, 84] in\n  arg c : f32[153] in\n"
+        "  arg w : f32[70, 84] inout\n  temp t : f32[70, 84]\n  @dense {\n    t[m, n] = sum[k:70] " +
+        std::string(first) + " * " + second + "\n    w[m, n] = w[m, n] - 0.5 * t[m, n]\n  }\n");
+    EXPECT_EQ(notes_of(text)[1] == kUpdate, has_panels()) << text;
+    expect_like_reference(text, 12);
+  }
+}
+
 TEST(PanelTest, BiasAndReluRunInTheProductWithTheSameBitsAsAlone) {
   const auto text = [](const std::string& role, const std::string& statement) {
     return text_of(
