@@ -57,12 +57,11 @@ const Expr& product_of(const Statement& statement) {
 
 bool is_factor(const Expr& expr) {
   const Expr& read = expr.op == Op::kCast ? expr.args[0] : expr;
-  if (read.op != Op::kRead || read.type == Type::kBool) {
+  if (read.op != Op::kRead) {
     return false;
   }
   // Only these casts may be skipped: between floats without losing a value, or between integers, which wrap.
-  const bool wider = expr.type == read.type ||
-                     (program::is_float(expr.type) && program::is_float(read.type)) ||
+  const bool wider = (program::is_float(expr.type) && program::is_float(read.type)) ||
                      (program::is_integer(expr.type) && program::is_integer(read.type));
   return wider && (read.type != Type::kF64 || expr.type == Type::kF64);
 }
@@ -201,7 +200,7 @@ bool is_update(const Program& program, const Statement& contraction, const State
     return false;
   }
   epilogue.operand = operand(program, next, scale->access);
-  return scale->access.indices.empty() && scale->access.tensor != target && scale->access.tensor != z;
+  return scale->access.indices.empty();  // a scalar, so not the target or z
 }
 
 // Recognizes z + bias[n], and its maximum with 0.

@@ -133,7 +133,7 @@ bool Matcher::dimension(program::Index index, std::uint64_t extent, std::int64_t
     step = slide.rest.loops[i];
     (summed ? slide.summed : slide.kept) = static_cast<std::int64_t>(statement_.loops[i].extent);
     (summed ? slide.axis.b : slide.axis.t) = (summed ? plain_.b : plain_.t).form.loops[i];
-    if (summed ? slide.axis.b == 0 : slide.axis.t == 0 || plain_.b.form.loops[i] != 0) {
+    if (summed == (plain_.b.form.loops[i] == 0)) {  // `b` has the summed loops and no others
       return false;
     }
   }
@@ -197,7 +197,7 @@ bool Matcher::geometry() {
   for (std::size_t i = 1; i < batch.size(); ++i) {
     result_.windows.push_back({.in = batch[i].extent, .out = batch[i].extent, .axis = batch[i]});
   }
-  if (single.size() > 1 || result_.windows.empty() || result_.windows.size() > 3) {
+  if (single.size() > 1 || result_.windows.size() > 3) {
     return false;
   }
   const auto first_of = [](const std::vector<Axis>& axes) { return axes.empty() ? Axis{} : axes[0]; };
@@ -245,7 +245,7 @@ bool Matcher::direct_window(const Slide& slide, Window& window) {
   window = {.out = slide.kept, .kernel = slide.summed, .axis = slide.axis};
   window.stride = slide.kept_step == 0 ? 1 : slide.kept_step;
   window.dilation = slide.summed_step == 0 ? 1 : slide.summed_step;
-  if (window.stride < 1 || window.dilation < 1) {
+  if (window.stride < 1) {
     return false;
   }
   // A weight gradient sums over the image, so output and kernel change places.

@@ -108,7 +108,7 @@ memory::desc with_layout(const memory::desc& from, Layout layout, bool is_weight
   if (layout == Layout::kAny || (is_weights && layout == Layout::kChannelsLast)) {
     return {dims, type, Tag::any};
   }
-  if (is_weights || layout == Layout::kPlain) {
+  if (layout == Layout::kPlain) {
     constexpr Tag kDense[] = {Tag::abc, Tag::abcd, Tag::abcde, Tag::abcdef};
     return {dims, type, kDense[dims.size() - 3]};
   }
