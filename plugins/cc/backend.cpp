@@ -5,7 +5,6 @@
 #include <sys/mman.h>
 #include <yoke/sdk/program.h>
 
-#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,22 +51,6 @@ const KernelTable* table_by_name(const std::string& name) {
   }
   throw sdk::Failure(YOKE_STATUS_INVALID_ARGUMENT,
                      "this machine cannot run the kernels '" + name + "'; use kernels=best");
-}
-
-// Returns an id that consists of the device's cores, such as "cpu:0-3,8".
-std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
-  const std::vector<int>& cores = cells[ordinal].cores;
-  std::string id = "cpu";
-  for (std::size_t first = 0, last = 0; first < cores.size(); first = ++last) {
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
-      ++last;
-    }
-    id += (first == 0 ? ":" : ",") + std::to_string(cores[first]);
-    id += last > first ? "-" + std::to_string(cores[last]) : "";
-  }
-  const auto same = std::count_if(cells.begin(), cells.begin() + ordinal,
-                                  [&](const Cell& before) { return before.cores == cores; });
-  return same == 0 ? id : id + "#" + std::to_string(same);  // if devices share cores
 }
 
 // Precondition: the device, which owns `pinned`, outlives its code. Null: threads are not pinned.

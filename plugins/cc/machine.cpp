@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <sstream>
 
 namespace yoke::cc {
@@ -54,12 +53,13 @@ std::vector<int> parse_list(const std::string& text) {
   return numbers;
 }
 
-// The NUMA node of each core; empty if the machine has only one node.
-std::map<int, std::int32_t> nodes_of_cores() {
+}  // namespace
+
+std::map<int, std::int32_t> nodes_of_cores(const std::string& folder) {
   std::map<int, std::int32_t> nodes;
   std::int32_t found = 0;
   for (std::int32_t node = 0; node < kMostNodes; ++node) {
-    std::ifstream file("/sys/devices/system/node/node" + std::to_string(node) + "/cpulist");
+    std::ifstream file(folder + "/node" + std::to_string(node) + "/cpulist");
     std::string list;
     if (std::getline(file, list) && !list.empty()) {
       ++found;
@@ -71,11 +71,8 @@ std::map<int, std::int32_t> nodes_of_cores() {
   return found > 1 ? nodes : std::map<int, std::int32_t>{};
 }
 
-}  // namespace
-
-std::vector<Cell> machine_cells(std::size_t wanted) {
-  const std::map<int, std::int32_t> nodes = nodes_of_cores();
-  const std::vector<int> usable = usable_cores();
+std::vector<Cell> cells_of(const std::vector<int>& usable, const std::map<int, std::int32_t>& nodes,
+                           std::size_t wanted) {
   std::map<std::int32_t, std::vector<int>> by_node;
   for (const int core : usable) {
     const auto node = nodes.find(core);
@@ -102,6 +99,25 @@ std::vector<Cell> machine_cells(std::size_t wanted) {
     }
   }
   return cells;
+}
+
+std::vector<Cell> machine_cells(std::size_t wanted) {
+  return cells_of(usable_cores(), nodes_of_cores("/sys/devices/system/node"), wanted);
+}
+
+std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal) {
+  const std::vector<int>& cores = cells[ordinal].cores;
+  std::string id = "cpu";
+  for (std::size_t first = 0, last = 0; first < cores.size(); first = ++last) {
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) {
+      ++last;
+    }
+    id += (first == 0 ? ":" : ",") + std::to_string(cores[first]);
+    id += last > first ? "-" + std::to_string(cores[last]) : "";
+  }
+  const auto same = std::count_if(cells.begin(), cells.begin() + ordinal,
+                                  [&](const Cell& before) { return before.cores == cores; });
+  return same == 0 ? id : id + "#" + std::to_string(same);  // if devices share cores
 }
 
 std::string processor_name() {

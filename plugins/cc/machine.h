@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,14 @@ struct Cell {
 // but every node has at least one. 0: one per core, from two (so that code for several devices runs on every
 // machine) to eight.
 std::vector<Cell> machine_cells(std::size_t wanted);
+// The same for these cores of the process and the node of each core, as from nodes_of_cores().
+std::vector<Cell> cells_of(const std::vector<int>& usable, const std::map<int, std::int32_t>& nodes,
+                           std::size_t wanted);
+// The NUMA node of each core, from the kernel's files in `folder`; empty if the machine has only one node.
+std::map<int, std::int32_t> nodes_of_cores(const std::string& folder);
+
+// An id that consists of the cell's cores, such as "cpu:0-3,8".
+std::string unique_id(const std::vector<Cell>& cells, std::uint32_t ordinal);
 
 std::string processor_name();
 std::uint64_t memory_byte_count();

@@ -129,6 +129,19 @@ TEST(ContractionTest, ActivationRunsRightAfterItsProduct) {
   expect_like_reference(text, 3);
 }
 
+TEST(ContractionTest, OnlyReadersOfAProductAreSaidToRunRightAfterIt) {
+  const std::vector<std::string> notes = notes_of(text_of(R"(
+  arg x : f32[50, 78] in
+  arg w : f32[64, 78] in
+  arg y : f32[50, 64] out
+  arg z : f32[50, 78] out
+  y[n, o] = sum[i] x[n, i] * w[o, i]
+  z[n, i] = x[n, i] * 2
+)"));
+  EXPECT_THAT(notes[0], kIsMatrixProduct);
+  EXPECT_EQ(notes[1], "tile kernel");
+}
+
 // oneDNN's relu turns NaN into 0, which would hide a diverged run.
 TEST(ContractionTest, NaNPassesThroughAReluAfterAProduct) {
   const program::Program p = read(product("f32[50, 64] out", "f32[50, 78]", "f32[64, 78]",
@@ -163,6 +176,7 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
       // Several summed loops: with a single stride, and with two.
       {"[12, 25] out", "[12, 5, 30]", "[5, 30, 25]", "t[m, n] = sum[j, k] a[m, j, k] * b[j, k, n]"},
       {"[12, 25] out", "[5, 12, 30]", "[5, 30, 25]", "t[m, n] = sum[j, k] a[j, m, k] * b[j, k, n]"},
+      {"[12, 25] out", "[5, 12, 30]", "[5, 30, 25]", "t[m, n] = sum[k, j] a[j, m, k] * b[j, k, n]"},
       // Assignments.
       {"[40, 25] inout", "[40, 30]", "[30, 25]", "t[m, n] += sum[k] a[m, k] * b[k, n]"},
       {"[40, 25] inout", "[40, 30]", "[30, 25]", "t[m, n] max= sum[k] a[m, k] * b[k, n]"},
@@ -185,6 +199,8 @@ TEST(ContractionTest, BatchesOffsetsAccumulationAndVectorsMatchTheReference) {
       {"[50, 20, 21] out", "[50, 20, 17]", "[50, 17, 21]", "t[h, m, n] = sum[k] a[h, m, k] * b[h, k, n]"},
       // Each thread has one column.
       {"[2, 3] out", "[2, 60000]", "[60000, 3]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
+      // Each thread has one row.
+      {"[3, 2] out", "[45000, 3]", "[45000, 2]", "t[m, n] = sum[k] a[k, m] * b[k, n]"},
       // Extents of 1.
       {"[1, 1] out", "[1, 2000]", "[2000, 1]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
       {"[60, 70] out", "[60, 1]", "[1, 70]", "t[m, n] = sum[k] a[m, k] * b[k, n]"},
@@ -227,6 +243,16 @@ TEST(ContractionTest, OtherTypesRunInTheBlockedMatmul) {
           << text;
       expect_like_reference(text, 60);
     }
+  }
+}
+
+TEST(ContractionTest, MaximumAndMinimumWithNaNAreNaN) {
+  for (const char* const assign : {"max=", "min="}) {
+    conformance::Case one = case_of(product("f64[45, 37] inout", "f64[45, 29]", "f64[29, 37]",
+                                            "t[m, n] " + std::string(assign) + " sum[k] a[m, k] * b[k, n]"));
+    one.data[2].kind = conformance::DataKind::kSpecial;
+    EXPECT_TRUE(has_note(*compile(one.program), "cc blocked matmul"));
+    check_launch(one, {}, 1, best_kernels());
   }
 }
 

@@ -143,6 +143,24 @@ TEST(ScatterTest, RowsOfATableMatchTheReference) {
   }
 }
 
+// The first use after the block overwrites the values that the next round reads.
+TEST(StoreTest, ValuesForTheNextRoundAreStored) {
+  expect_like_reference(text_of(R"(
+  arg x : f32[20] in
+  arg y : f32[5, 20] out
+  arg z : f32[20] out
+  temp h : f32[20]
+  h[n] = x[n]
+  repeat t in 0..5 {
+    y[t, n] = h[n]
+    h[n] = x[n] * f32(t)
+  }
+  h[n] = 3
+  z[n] = h[n]
+)"),
+                        1);
+}
+
 // Rows of 501 elements start at any byte of a cache line.
 TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
   const conformance::Case one = case_of(text_of(
@@ -159,6 +177,22 @@ TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
       EXPECT_TRUE(same_bytes(expected, run_guarded(compiled, start, {}))) << table->name;
     }
   }
+}
+
+TEST(StoreTest, OnlyLargeResultsThatAreNotReadAgainAreWrittenPastTheCaches) {
+  const program::Program p =
+      read(text_of("  arg x : f32[64, 512] in\n  arg y : f32[64, 512] out\n  arg z : f32[64, 512] out\n"
+                   "  y[i, j] = x[i, j] * 2\n  z[i, j] = y[i, j] + 1\n"));
+  const auto caches = [&](std::uint64_t large_result_bytes) {
+    const auto compiled = compile(p, 1, nullptr, 0, large_result_bytes);
+    std::vector<bool> list;
+    for (const std::uint32_t tensor : {1U, 2U}) {
+      list.push_back(caches_tensor(std::get<TileKernel>(compiled->steps[tensor - 1].work), tensor));
+    }
+    return list;
+  };
+  EXPECT_EQ(caches(64 * 512 * 4), (std::vector<bool>{true, false}));
+  EXPECT_EQ(caches(64 * 512 * 4 + 1), (std::vector<bool>{true, true}));
 }
 
 TEST(StoreTest, OverwrittenOperandsKeepTheirValuesForLaterStatements) {

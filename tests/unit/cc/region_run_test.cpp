@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/unit/cc/region_run_test.cpp: statements next to a region, and temporaries of a region, that must not become
+// part of its tiles.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "harness.h"
+
+namespace yoke::cc::test {
+namespace {
+
+constexpr std::int64_t kSmallTiles = 64;  // bytes: one row per tile
+
+TEST(RegionRunTest, OnlySumsAlongTheRowsOfTheRegionRunInItsTiles) {
+  const std::string arguments = R"(
+  arg x : f32[40, 30] in
+  arg z : f32[35, 30] in
+  arg e : i32[30] in
+  arg y : f32[40, 30] out
+  arg v : f32[35, 30] inout
+  arg s : f32[30] inout
+  arg i : i64[30] inout
+  arg r : f32[35] inout
+  temp a : f32[40, 30]
+  temp m : f32[40]
+  @fused[n] {
+    a[n, d] = exp(x[n, d])
+    m[n] = max[d] a[n, d]
+    y[n, d] = a[n, d] - m[n]
+  }
+)";
+  const char* const statements[] = {
+      // Reductions that tiles do not carry.
+      "i[d] = argmax[n] a[n, d]",
+      "i[d] = argmin[n] a[n, d]",
+      "s[e[d]] += sum[n] a[n, d]",
+      "s[d] = sum[n, k:2] a[n, d] * f32(k)",
+      "s[d] = sum[n] a[n, d] * s[d]",
+      // Other rows.
+      "s[d] = sum[n] z[n, d]",
+      "@fused[n] {\n    r[n] = max[d] z[n, d]\n    v[n, d] = z[n, d] - r[n]\n  }",
+      // Another number of rounds.
+      "repeat t in 0..3 {\n    @fused[n] {\n      m[n] = max[d] x[n, d] * f32(t)\n      y[n, d] = y[n, d] - "
+      "m[n]\n"
+      "    }\n  }",
+      "repeat t in 0..3 {\n    s[d] += sum[n] a[n, d]\n  }",
+  };
+  for (const std::string statement : statements) {
+    conformance::Case one = case_of(text_of(arguments + "  " + statement + "\n"));
+    one.data[2] = {conformance::DataKind::kIndex, 30, -1};
+    for (const int threads : {1, 2}) {
+      expect_same_bits(one, {}, kSmallTiles, threads);
+    }
+    ASSERT_FALSE(HasFailure()) << statement;
+  }
+}
+
+// The part that another statement or another round uses needs memory for all rows.
+TEST(RegionRunTest, ValuesThatOtherStatementsUseAreStoredForAllRows) {
+  const char* const bodies[] = {// Written before the region, or read after it.
+                                "  a[n, d] = exp(x[0, n, d])\n  @fused[n] {\n    m[n] = max[d] a[n, d]\n    "
+                                "y[0, n] = m[n] * a[n, 0]\n  }\n",
+                                "  @fused[n] {\n    m[n] = max[d] x[0, n, d]\n    a[n, d] = x[0, n, d] - "
+                                "m[n]\n  }\n  y[0, n] = sum[d] a[n, d]\n",
+                                // Written in parts by every round.
+                                "  repeat t in 0..6 {\n    @fused[n] {\n      h[t, n, d] = x[t, n, d]\n"
+                                "      y[t, n] = sum[d] h[t, n, d] * (h[t - 1, n, d] else 1)\n    }\n  }\n",
+                                // Rows that are not the first dimension.
+                                "  @fused[n] {\n    g[0, n, d] = exp(x[0, n, d])\n    m[n] = max[d] g[0, n, "
+                                "d]\n    y[0, n] = m[n]\n  }\n"};
+  for (const std::string body : bodies) {
+    const conformance::Case one =
+        case_of(text_of("  arg x : f32[6, 64, 16] in\n  arg y : f32[6, 64] inout\n  temp a : f32[64, 16]\n  "
+                        "temp m : f32[64]\n"
+                        "  temp h : f32[6, 64, 16]\n  temp g : f32[1, 64, 16]\n" +
+                        body));
+    for (const int threads : {1, 2}) {
+      expect_same_bits(one, {}, kSmallTiles, threads);
+    }
+    ASSERT_FALSE(HasFailure()) << body;
+  }
+}
+
+}  // namespace
+}  // namespace yoke::cc::test
