@@ -76,5 +76,33 @@ TEST(CollisionTest, CollidingStatementsInTilesGiveTheSameBits) {
   EXPECT_GT(tiled, 30U);
 }
 
+// Loops that consist of several tiles of a kernel.
+TEST(CollisionTest, StatementsOfOneHintRunOneAfterAnotherIfTilesShareElements) {
+  const char* const bodies[] = {
+      // Scatters to the same elements from several tiles.
+      "t[e[i]] max= x[i]\n  t[e[i]] += z[i]",
+      // The first statement reads what the second one writes.
+      "y[i] = (x[i - 1] else 0)\n  x[i] = z[i]",
+      "x[i] = z[i]\n  y[i] = (x[i + 1] else 0)",
+      // An element-wise statement that visits the columns first.
+      "q[b, a] for[a:70, b:70] = p[b, a] * 2\n  s[a] = sum[b] p[a, b]",
+  };
+  for (const std::string body : bodies) {
+    conformance::Case one;
+    one.seed = 4;
+    one.program =
+        read(text_of("  arg e : i32[5000] in\n  arg z : f32[5000] in\n  arg p : f32[70, 70] in\n  arg x : "
+                     "f32[5000] inout\n"
+                     "  arg y : f32[5000] inout\n  arg t : f32[5] inout\n  arg q : f32[70, 70] inout\n  arg "
+                     "s : f32[70] inout\n"
+                     "  @dense {\n  " +
+                     body + "\n  }\n"));
+    one.data.assign(one.program.tensors.size(), {conformance::DataKind::kDyadic});
+    one.data[0] = {conformance::DataKind::kIndex, 5, -1};
+    check_launch(one, {}, 1, all_tables());
+    check_launch(one, {}, 2, all_tables());
+  }
+}
+
 }  // namespace
 }  // namespace yoke::cc::test

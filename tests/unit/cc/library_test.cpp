@@ -72,6 +72,15 @@ TEST(LibraryTest, WeightGradientsWithASharedCopyMatchTheReference) {
 }
 
 // oneDNN may add the terms of parts of another size in another order.
+// The pieces have equal shapes, so a copy of the first one's weights would suit all of them.
+TEST(LibraryTest, InputGradientsOfEqualPiecesReadTheirOwnWeights) {
+  expect_like_reference(
+      text_of(
+          "  arg y : f32[1, 48, 4, 4] in\n  arg w : f32[48, 48, 3, 3] in\n  arg x : f32[1, 48, 4, 4] out\n"
+          "  x[n, c, h, v] = sum[o, i, j] (y[n, o, h - i + 1, v - j + 1] * w[o, c, i, j] else 0)\n"),
+      6, {.kind = conformance::DataKind::kDyadic, .threads = 3});
+}
+
 TEST(LibraryTest, ProductsWithoutOneDnnHaveTheSameBitsForAnyNumberOfThreads) {
   for (const char* types : {"f64", "f16"}) {
     std::string text = text_of(

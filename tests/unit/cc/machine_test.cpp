@@ -63,9 +63,8 @@ TEST(MachineTest, CellsDivideTheCoresOfEachNode) {
 }
 
 TEST(MachineTest, IdNamesRangesOfCores) {
-  std::vector<int> cores = {2, 3, 4, 8, 10, 11, 12};
-  cores.pop_back();  // the next number lies after the last core in memory
-  const std::vector<Cell> cells = {{-1, {0}}, {-1, std::move(cores)}, {-1, {0}}};
+  std::vector<Cell> cells = {{-1, {0}}, {-1, {2, 3, 4, 8, 10, 11, 12}}, {-1, {0}}};
+  cells[1].cores.pop_back();  // the next number is still in memory
   EXPECT_EQ(unique_id(cells, 0), "cpu:0");
   EXPECT_EQ(unique_id(cells, 1), "cpu:2-4,8,10-11");
   EXPECT_EQ(unique_id(cells, 2), "cpu:0#1");

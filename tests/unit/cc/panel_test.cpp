@@ -2,6 +2,8 @@
 // tests/unit/cc/panel_test.cpp: products in panels, and updates in the same pass, give correct results.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <memory>
 #include <string>
@@ -220,6 +222,26 @@ TEST(PanelTest, LastColumnsOfUpdatesUseTheStridesOfBothOperands) {
     EXPECT_EQ(notes_of(text)[1] == kUpdate, has_panels()) << text;
     expect_like_reference(text, 12);
   }
+}
+
+// The last row of the columns ends before memory that the process must not read.
+TEST(PanelTest, ProductsReadNothingAfterTheirOperands) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* const pages = static_cast<std::byte*>(
+      ::mmap(nullptr, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(static_cast<void*>(pages), MAP_FAILED);
+  ASSERT_EQ(::mprotect(pages + 2 * page, page, PROT_NONE), 0);
+  for (const int n : {17, 33, 37, 45}) {
+    const program::Program p = read(update("temp", "w[m, n] - lr[] * t[m, n]", "[m, n]", {40, n, 20}));
+    std::vector<float> a(20 * 40), lr(1), w(40 * static_cast<std::size_t>(n), 3.0F);
+    std::byte* const b = pages + 2 * page - p.tensors[1].byte_count();
+    run_on_cc(p,
+              {reinterpret_cast<std::byte*>(a.data()), b, reinterpret_cast<std::byte*>(lr.data()),
+               reinterpret_cast<std::byte*>(w.data())},
+              {});
+    EXPECT_THAT(w, testing::Each(3.0F));
+  }
+  ::munmap(pages, 3 * page);
 }
 
 TEST(PanelTest, BiasAndReluRunInTheProductWithTheSameBitsAsAlone) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "evaluate.h"
 #include "harness.h"
 
 namespace yoke::cc::test {
@@ -14,15 +15,15 @@ constexpr std::int64_t kSmallTiles = 64;  // bytes: one row per tile
 
 TEST(RegionRunTest, OnlySumsAlongTheRowsOfTheRegionRunInItsTiles) {
   const std::string arguments = R"(
-  arg x : f32[40, 30] in
-  arg z : f32[35, 30] in
-  arg e : i32[30] in
-  arg y : f32[40, 30] out
-  arg v : f32[35, 30] inout
-  arg s : f32[30] inout
-  arg i : i64[30] inout
+  arg x : f32[40, 300] in
+  arg z : f32[35, 300] in
+  arg e : i32[300] in
+  arg y : f32[40, 300] out
+  arg v : f32[35, 300] inout
+  arg s : f32[300] inout
+  arg i : i64[300] inout
   arg r : f32[35] inout
-  temp a : f32[40, 30]
+  temp a : f32[40, 300]
   temp m : f32[40]
   @fused[n] {
     a[n, d] = exp(x[n, d])
@@ -48,11 +49,29 @@ TEST(RegionRunTest, OnlySumsAlongTheRowsOfTheRegionRunInItsTiles) {
   };
   for (const std::string statement : statements) {
     conformance::Case one = case_of(text_of(arguments + "  " + statement + "\n"));
-    one.data[2] = {conformance::DataKind::kIndex, 30, -1};
+    one.data[2] = {conformance::DataKind::kIndex, 300, -1};
     for (const int threads : {1, 2}) {
       expect_same_bits(one, {}, kSmallTiles, threads);
     }
     ASSERT_FALSE(HasFailure()) << statement;
+  }
+}
+
+// With as many columns as rows, a reduction along the columns has the extent of the rows too.
+TEST(RegionRunTest, ReductionsAlongColumnsAndProductsDoNotRunInTilesOfRows) {
+  for (const std::string statement :
+       {"r[n] = sum[d] x[n, d]", "r[n] = max[d] x[n, d]", "r[d] = sum[n] x[n, d] * m[n]",
+        "p[k, d] = sum[n] x[n, k] * y[n, d]", "@dense {\n    r[d] = sum[n] y[n, d]\n  }"}) {
+    const std::string text = text_of(
+        "  arg x : f32[40, 40] in\n  arg y : f32[40, 40] out\n  arg r : f32[40] inout\n  arg p : f32[40, 40] "
+        "inout\n"
+        "  temp m : f32[40]\n  @fused[n] {\n    m[n] = max[d] x[n, d]\n    y[n, d] = x[n, d] - m[n]\n  }\n "
+        " " +
+        statement + "\n");
+    const conformance::Case one = case_of(text);
+    const std::vector<Guarded> got =
+        run_guarded(compile(one.program, 2, nullptr, kSmallTiles), start_of(one), {});
+    EXPECT_EQ(conformance::AllowedResults(one, {}).compare(contents_of(got)), "") << statement;
   }
 }
 

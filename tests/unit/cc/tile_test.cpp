@@ -143,6 +143,48 @@ TEST(ScatterTest, RowsOfATableMatchTheReference) {
   }
 }
 
+TEST(TileTest, IntegersOtherThan0AreTrue) {
+  for (const char* const type : {"u8", "i32", "u32", "i64", "f16", "f32", "f64"}) {
+    expect_like_reference(text_of(std::string("  arg x : ") + type +
+                                  "[90] in\n  arg y : bool[90] out\n  arg z : i32[90] out\n"
+                                  "  y[i] = bool(x[i])\n  z[i] = i32(bool(x[i])) + 1\n"),
+                          1, {.kind = conformance::DataKind::kDyadic});
+  }
+}
+
+TEST(TileTest, RegistersOfUnusedResultsAreNotReused) {
+  expect_like_reference(text_of("  arg x : f32[3000] in\n  arg y : f32[3000] out\n"
+                                "  y[i] = exp(x[i]) * f32(x[i] > 1) + (x[i - 1] else 0)\n"),
+                        1);
+}
+
+TEST(ReductionTest, OnlySumsOfProductsOfTheirTypeMultiplyAsTheyAdd) {
+  for (const std::string reduction : {"max", "min", "prod", "sum", "sum:f64"}) {
+    const std::string type = reduction == "sum:f64" ? "f64" : "f32";
+    for (const conformance::DataKind kind : {conformance::DataKind::kUnit, conformance::DataKind::kSpread}) {
+      expect_like_reference(text_of("  arg x : f32[40, 30] in\n  arg z : f32[30] in\n  arg m : " + type +
+                                    "[40] out\n  arg y : f64[40, 30] out\n  @dense {\n  m[i] = " + reduction +
+                                    "[j] x[i, j] * z[j]\n  y[i, j] = f64(x[i, j]) - f64(m[i])\n  }\n"),
+                            1, {.kind = kind});
+    }
+  }
+}
+
+// Threads would lose sums, or add them in another order.
+TEST(ScatterTest, OneThreadAddsAllTermsOfAnElement) {
+  for (const char* const term : {"x[i]", "(x[e[i]] else 1)"}) {
+    conformance::Case one = case_of(
+        text_of("  arg e : i32[50000] in\n  arg x : f32[50000] in\n  arg t : f32[3] inout\n  t[e[i]] += " +
+                std::string(term) + "\n"));
+    one.data[0] = {conformance::DataKind::kIndex, 3, -1};
+    const std::vector<Guarded> start = start_of(one);
+    const std::vector<Guarded> expected = run_guarded(compile(one.program, 1), start, {});
+    for (int launch = 0; launch < 20; ++launch) {
+      EXPECT_TRUE(same_bytes(expected, run_guarded(compile(one.program, 4), start, {})));
+    }
+  }
+}
+
 // The first use after the block overwrites the values that the next round reads.
 TEST(StoreTest, ValuesForTheNextRoundAreStored) {
   expect_like_reference(text_of(R"(
