@@ -152,12 +152,6 @@ TEST(TileTest, IntegersOtherThan0AreTrue) {
   }
 }
 
-TEST(TileTest, RegistersOfUnusedResultsAreNotReused) {
-  expect_like_reference(text_of("  arg x : f32[3000] in\n  arg y : f32[3000] out\n"
-                                "  y[i] = exp(x[i]) * f32(x[i] > 1) + (x[i - 1] else 0)\n"),
-                        1);
-}
-
 TEST(ReductionTest, OnlySumsOfProductsOfTheirTypeMultiplyAsTheyAdd) {
   for (const std::string reduction : {"max", "min", "prod", "sum", "sum:f64"}) {
     const std::string type = reduction == "sum:f64" ? "f64" : "f32";
@@ -172,11 +166,13 @@ TEST(ReductionTest, OnlySumsOfProductsOfTheirTypeMultiplyAsTheyAdd) {
 
 // Threads would lose sums, or add them in another order.
 TEST(ScatterTest, OneThreadAddsAllTermsOfAnElement) {
-  for (const char* const term : {"x[i]", "(x[e[i]] else 1)"}) {
-    conformance::Case one = case_of(
-        text_of("  arg e : i32[50000] in\n  arg x : f32[50000] in\n  arg t : f32[3] inout\n  t[e[i]] += " +
-                std::string(term) + "\n"));
+  for (const char* const term : {"x[i]", "(x[g[i]] else 1)"}) {
+    conformance::Case one =
+        case_of(text_of("  arg e : i32[50000] in\n  arg x : f32[50000] in\n  arg g : i32[50000] in\n  arg t "
+                        ": f32[3] inout\n  t[e[i]] += " +
+                        std::string(term) + "\n"));
     one.data[0] = {conformance::DataKind::kIndex, 3, -1};
+    one.data[2] = {conformance::DataKind::kIndex, 50000, -1};
     const std::vector<Guarded> start = start_of(one);
     const std::vector<Guarded> expected = run_guarded(compile(one.program, 1), start, {});
     for (int launch = 0; launch < 20; ++launch) {
