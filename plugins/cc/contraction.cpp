@@ -200,7 +200,7 @@ bool is_update(const Program& program, const Statement& contraction, const State
     return false;
   }
   epilogue.operand = operand(program, next, scale->access);
-  return scale->access.indices.empty();  // a scalar, so not the target or z
+  return scale->access.indices.empty() && scale->access.tensor != target && scale->access.tensor != z;
 }
 
 // Recognizes z + bias[n], and its maximum with 0.

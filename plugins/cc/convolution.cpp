@@ -197,7 +197,7 @@ bool Matcher::geometry() {
   for (std::size_t i = 1; i < batch.size(); ++i) {
     result_.windows.push_back({.in = batch[i].extent, .out = batch[i].extent, .axis = batch[i]});
   }
-  if (single.size() > 1 || result_.windows.size() > 3) {
+  if (single.size() > 1 || result_.windows.empty() || result_.windows.size() > 3) {
     return false;
   }
   const auto first_of = [](const std::vector<Axis>& axes) { return axes.empty() ? Axis{} : axes[0]; };
@@ -245,7 +245,7 @@ bool Matcher::direct_window(const Slide& slide, Window& window) {
   window = {.out = slide.kept, .kernel = slide.summed, .axis = slide.axis};
   window.stride = slide.kept_step == 0 ? 1 : slide.kept_step;
   window.dilation = slide.summed_step == 0 ? 1 : slide.summed_step;
-  if (window.stride < 1) {
+  if (window.stride < 1 || window.dilation < 1) {
     return false;
   }
   // A weight gradient sums over the image, so output and kernel change places.

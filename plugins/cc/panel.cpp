@@ -273,7 +273,7 @@ void PanelProduct::run_block(Group group, std::size_t number, std::int64_t row_b
   if (is_direct) {
     return;
   }
-  if (is_transposed()) {
+  if (is_transposed() && of.scale == nullptr) {
     kernels_.store_transposed({.out = out,
                                .out_stride = columns_.t,
                                .sums = of.sums,
