@@ -174,9 +174,10 @@ def judge(tree, tests, facts, mutant):
 
 
 def load_equivalent():
-    """The mutants of equivalent.txt, as {identity: reason}."""
+    """The mutants in the files of equivalent/, as {identity: reason}."""
     found, block = {}, []
-    for line in [*(Path(__file__).parent / "equivalent.txt").read_text().splitlines(), ""]:
+    paths = sorted((Path(__file__).parent / "equivalent").glob("*.txt"))
+    for line in "\n\n".join(path.read_text() for path in paths).splitlines() + [""]:
         if line.startswith("#"):
             continue
         if line.strip():
