@@ -310,8 +310,9 @@ TEST(WorkerTest, UrgentStreamsRunFirst) {
   fill<std::uint8_t>(*normal, part<std::uint8_t>(buffer, 1, 1), 1);
   normal->wait();  // now the worker's caches have its data
   rig.control->is_blocked = true;
+  const std::uint64_t before = rig.control->call_count.load();
   fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 1), 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 2));
+  EXPECT_TRUE(wait_for_calls(*rig.control, before + 1));
   rig.control->fail_after = 1;  // the call after this one fails
   fill<std::uint8_t>(*normal, part<std::uint8_t>(buffer, 1, 1), 1);
   fill<std::uint8_t>(*urgent, part<std::uint8_t>(buffer, 2, 1), 1);
@@ -332,15 +333,34 @@ TEST(WorkerTest, ParkedStreamFailsAtItsDeadline) {
   waiting->wait_for(slow->record());
   std::atomic<bool> has_failed{false};
   waiting->host_callback([&](ErrorCode code) { has_failed = code == ErrorCode::kAborted; });
-  std::this_thread::sleep_for(20ms);  // so that it parks
   const auto other = rig.stream();
-  other->host_callback([](ErrorCode) {});
-  other->wait(30s);
+  EXPECT_TRUE(wait_until([&] { return debug_info(*waiting).waits_for == "slow"; }));
+  std::this_thread::sleep_for(20ms);       // so that it parks
+  other->host_callback([](ErrorCode) {});  // streams that did not park leave the deadlines of those that did
   EXPECT_TRUE(wait_until([&] { return has_failed.load(); })) << "also if no thread of the application waits";
   EXPECT_THAT(error_of([&] { waiting->wait(30s); }),
               is_error(ErrorCode::kAborted, "'waiting'", "'slow' did not finish", "300 ms"));
   rig.control->is_blocked = false;
   slow->wait(30s);
+}
+
+TEST(WorkerTest, StreamWithMuchWorkLetsOthersRun) {
+  constexpr int kCount = 100;
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto first = rig.stream();
+  const auto other = rig.stream();
+  const BufferView buffer = rig.buffer(2);
+  rig.control->is_blocked = true;
+  rig.control->fail_after = kCount;  // the last call of all fails
+  for (int i = 0; i < kCount; ++i) {
+    fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 1), 1);
+  }
+  fill<std::uint8_t>(*other, part<std::uint8_t>(buffer, 1, 1), 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  std::this_thread::sleep_for(5ms);  // longer than a turn
+  rig.control->is_blocked = false;
+  EXPECT_NO_THROW(other->wait());
+  EXPECT_ERROR(ErrorCode::kInternal, first->wait());
 }
 
 TEST(WorkerTest, ParkedStreamCanBeAborted) {
@@ -356,6 +376,61 @@ TEST(WorkerTest, ParkedStreamCanBeAborted) {
   EXPECT_ERROR(ErrorCode::kAborted, waiting->wait());
   gate.set_value();
   slow->wait();
+}
+
+TEST(WorkerTest, AbortOfOneParkedStreamLeavesTheOthersWaiting) {
+  Rig rig(Streams::kWorker, with_workers(1));
+  const auto slow = rig.stream("slow");
+  const auto aborted = rig.stream();
+  const auto waiting = rig.stream();
+  std::promise<void> gate;
+  slow->host_callback([opened = gate.get_future().share()](ErrorCode) { opened.wait(); });
+  for (const auto& stream : {aborted, waiting}) {
+    stream->wait_for(slow->record());
+    EXPECT_TRUE(wait_until([&] { return debug_info(*stream).waits_for == "slow"; }));
+  }
+  std::this_thread::sleep_for(20ms);  // so that they park
+  aborted->abort();
+  EXPECT_ERROR(ErrorCode::kAborted, aborted->wait());
+  gate.set_value();
+  EXPECT_NO_THROW(waiting->wait(10s)) << "nothing woke it";
+}
+
+TEST(WorkerTest, ParkedStreamThatIsWokenTwiceRunsOnce) {
+  for (const bool first_by_deadline : {false, true}) {
+    RuntimeOptions options = with_workers(1);
+    options.wait_timeout = first_by_deadline ? 100ms : 30s;
+    Rig rig(Streams::kWorker, options);
+    const auto slow = rig.stream("slow");
+    const auto waiting = rig.stream();
+    const auto busy = rig.stream();
+    const BufferView buffer = rig.buffer(1);
+    std::promise<void> gate;
+    std::atomic<int> call_count{0};
+    slow->host_callback([opened = gate.get_future().share()](ErrorCode) { opened.wait(); });
+    waiting->wait_for(slow->record());
+    waiting->host_callback([&](ErrorCode) {
+      ++call_count;
+      std::this_thread::sleep_for(20ms);
+    });
+    EXPECT_TRUE(wait_until([&] { return debug_info(*waiting).waits_for == "slow"; }));
+    std::this_thread::sleep_for(10ms);  // so that it parks
+    rig.control->is_blocked = true;     // the only worker is busy, so that streams stay in the queue
+    fill<std::uint8_t>(*busy, buffer, 1);
+    EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+    if (first_by_deadline) {
+      std::this_thread::sleep_for(100ms);
+      EXPECT_ERROR(ErrorCode::kDeadlineExceeded, busy->wait(1ms));  // looks for missed deadlines
+    }
+    waiting->abort();
+    waiting->abort();
+    rig.control->is_blocked = false;
+    EXPECT_ERROR(ErrorCode::kAborted, waiting->wait(30s));
+    gate.set_value();
+    slow->wait(30s);
+    busy->wait(30s);
+    EXPECT_EQ(call_count, 1) << first_by_deadline;
+  }
 }
 
 }  // namespace
