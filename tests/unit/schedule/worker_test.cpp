@@ -131,90 +131,7 @@ TEST(WorkerTest, NativeStreamsLeaveTheWorkersToOthers) {
 }
 
 // A worker in a callback is replaced. When it returns, one of the two is spare.
-TEST(WorkerTest, ReplacedWorkerIsSpareWhenItReturns) {
-  Rig rig(Streams::kWorker, with_workers(1));
-  const auto streams = streams_of(rig, 3);
-  const BufferView buffer = rig.buffer(2);
-  std::atomic<int> begun{0};
-  const auto block = [&](std::promise<void>& gate) {
-    const int before = begun;
-    streams[0]->host_callback([&, opened = gate.get_future().share()](ErrorCode) {
-      ++begun;
-      opened.wait();
-    });
-    EXPECT_TRUE(wait_until([&] { return begun > before; }));
-  };
-  std::promise<void> first_gate;
-  block(first_gate);
-  rig.control->is_blocked = true;
-  fill<std::uint8_t>(*streams[1], part<std::uint8_t>(buffer, 0, 1), 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
-  fill<std::uint8_t>(*streams[2], part<std::uint8_t>(buffer, 1, 1), 1);
-  first_gate.set_value();
-  streams[0]->wait();
-  const std::size_t threads = thread_count();
-  std::this_thread::sleep_for(1100ms);  // longer than a spare worker waits
-  EXPECT_EQ(rig.control->call_count, 1U) << "one worker runs";
-  rig.control->is_blocked = false;
-  streams[2]->wait();
-
-  std::promise<void> second_gate;
-  block(second_gate);
-  fill<std::uint8_t>(*streams[1], part<std::uint8_t>(buffer, 0, 1), 2);
-  EXPECT_NO_THROW(streams[1]->wait());
-  EXPECT_EQ(thread_count(), threads) << "the spare worker is used";
-  second_gate.set_value();
-}
-
 const std::string kClear = "() {\n  arg y : f32[1] out\n  y[i] = 0.0\n}\n";
-
-TEST(WorkerTest, SpareWorkerEnds) {
-  Rig rig(Streams::kWorker, with_workers(1));
-  const auto streams = streams_of(rig, 2);
-  std::atomic<bool> a_is_open{false};
-  std::atomic<bool> b_is_open{false};
-  rig.control->on_run = [&](std::string_view program) {
-    wait_until([&] { return (program == "a" ? a_is_open : b_is_open).load(); });
-  };
-  const auto a = link(rig.device, "yoke.program 1\nprogram a" + kClear, {rig.buffer(4)});
-  const auto b = link(rig.device, "yoke.program 1\nprogram b" + kClear, {rig.buffer(4)});
-  std::promise<void> gate;
-  std::atomic<bool> has_begun{false};
-  streams[0]->host_callback([&, opened = gate.get_future().share()](ErrorCode) {
-    has_begun = true;
-    opened.wait();
-  });
-  EXPECT_TRUE(wait_until([&] { return has_begun.load(); }));
-  streams[0]->launch(*a);
-  streams[1]->launch(*b);  // by a second worker
-  EXPECT_TRUE(wait_until([&] { return rig.control->launch_count == 1; }));
-  const std::size_t threads = thread_count();
-  gate.set_value();
-  EXPECT_TRUE(wait_until([&] { return rig.control->launch_count == 2; }));
-  b_is_open = true;
-  streams[1]->wait();  // now the second one is spare
-  EXPECT_TRUE(wait_until([&] { return thread_count() == threads - 1; }, 5000ms));
-  a_is_open = true;
-  streams[0]->wait();
-  streams[1]->launch(*b);
-  EXPECT_NO_THROW(streams[1]->wait(700ms));
-}
-
-TEST(WorkerTest, WorkerIsNotReplacedAtOnce) {
-  Rig rig(Streams::kWorker, with_workers(1));  // after a second
-  const auto slow = rig.stream();
-  const auto other = rig.stream();
-  const BufferView buffer = rig.buffer(1);
-  const std::size_t threads = thread_count();
-  rig.control->is_blocked = true;
-  fill<std::uint8_t>(*slow, buffer, 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
-  other->host_callback([](ErrorCode) {});
-  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, other->wait(100ms));
-  EXPECT_EQ(thread_count(), threads);
-  rig.control->is_blocked = false;
-  other->wait();
-}
 
 TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
   Rig rig(Streams::kWorker, with_workers(1));
@@ -342,25 +259,6 @@ TEST(WorkerTest, ParkedStreamFailsAtItsDeadline) {
               is_error(ErrorCode::kAborted, "'waiting'", "'slow' did not finish", "300 ms"));
   rig.control->is_blocked = false;
   slow->wait(30s);
-}
-
-TEST(WorkerTest, StreamWithMuchWorkLetsOthersRun) {
-  constexpr int kCount = 100;
-  Rig rig(Streams::kWorker, with_workers(1));
-  const auto first = rig.stream();
-  const auto other = rig.stream();
-  const BufferView buffer = rig.buffer(2);
-  rig.control->is_blocked = true;
-  rig.control->fail_after = kCount;  // the last call of all fails
-  for (int i = 0; i < kCount; ++i) {
-    fill<std::uint8_t>(*first, part<std::uint8_t>(buffer, 0, 1), 1);
-  }
-  fill<std::uint8_t>(*other, part<std::uint8_t>(buffer, 1, 1), 1);
-  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
-  std::this_thread::sleep_for(5ms);  // longer than a turn
-  rig.control->is_blocked = false;
-  EXPECT_NO_THROW(other->wait());
-  EXPECT_ERROR(ErrorCode::kInternal, first->wait());
 }
 
 TEST(WorkerTest, ParkedStreamCanBeAborted) {
