@@ -21,7 +21,7 @@ struct Cell {
 // but every node has at least one. 0: one per core, from two (so that code for several devices runs on every
 // machine) to eight.
 std::vector<Cell> machine_cells(std::size_t wanted);
-// The same for these cores of the process and the node of each core, as from nodes_of_cores().
+// Like machine_cells(), for these usable cores and the node of each core (see nodes_of_cores()).
 std::vector<Cell> cells_of(const std::vector<int>& usable, const std::map<int, std::int32_t>& nodes,
                            std::size_t wanted);
 // The NUMA node of each core, from the kernel's files in `folder`; empty if the machine has only one node.

@@ -86,7 +86,7 @@ std::optional<std::string> CodeCache::find(const std::string& key) const {
   if (!file) {
     return std::nullopt;
   }
-  std::string bytes;  // a stream as the target would take a failed allocation for the end of the file
+  std::string bytes;  // not `stringstream << rdbuf()`, which swallows bad_alloc
   char block[8192];
   do {
     file.read(block, sizeof(block));

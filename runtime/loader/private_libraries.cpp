@@ -52,8 +52,7 @@ Refusal add_files_in(const std::filesystem::path& folder, const std::string& nam
   const std::filesystem::path variants = folder / "glibc-hwcaps";
   const std::vector<std::string> names = detail::names_in(variants, failed);
   if (failed && ::faccessat(AT_FDCWD, (variants / ".").c_str(), X_OK, AT_EACCESS) == 0) {
-    return {"the folder " + printable(variants.string()) +
-                " of its libraries cannot be listed: " + failed.message(),
+    return {"its library folder " + printable(variants.string()) + " cannot be listed: " + failed.message(),
             "make sure that this process can list the folder"};
   }
   for (const std::string& variant : names) {

@@ -109,9 +109,10 @@ void check_parameters(const std::vector<StepParameter>& parameters) {
 void check_states(const std::vector<std::string>& states) {
   for (const std::string& state : states) {
     if (state.empty() || state == "parameters" || state == "gradients") {
-      throw Error(ErrorCode::kInvalidArgument, "step plan: a state is named '" + state + "', which is " +
-                                                   (state.empty() ? "empty" : "reserved") +
-                                                   "; choose another name");
+      throw Error(ErrorCode::kInvalidArgument, state.empty()
+                                                   ? "step plan: a state has an empty name; choose a name"
+                                                   : "step plan: a state is named '" + state +
+                                                         "', which is reserved; choose another name");
     }
   }
 }

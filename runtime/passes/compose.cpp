@@ -184,7 +184,7 @@ std::size_t Producer::dim_of(std::uint32_t loop) const {
 }
 
 bool is_elementwise(const Program& program, const Statement& statement) {
-  if (statement.assign != Assign::kSet) {  // hence no scatter
+  if (statement.assign != Assign::kSet) {  // a scatter never assigns with =
     return false;
   }
   const std::vector<std::uint64_t>& dims = program.tensors[statement.target.tensor].dims;
@@ -198,7 +198,7 @@ bool is_elementwise(const Program& program, const Statement& statement) {
       ++use_counts[*loop];
     }
   }
-  // The loops of a reduction index no dimension.
+  // The summed loops index no dimension, so a reduction is rejected.
   return std::all_of(use_counts.begin(), use_counts.end(), [](int count) { return count == 1; });
 }
 

@@ -98,7 +98,7 @@ bool fuse_producer(Graph& graph, Place i) {
 // `y[i] = t[i]` of whole tensors: y replaces t.
 bool forward_target(Graph& graph, Place j) {
   const Statement& copy = graph.at(j);
-  // Within a repeat block, the rounds together may write all of t, which the verifier would not see of y.
+  // Within a repeat block, the rounds together may write all of t; the verifier could not prove that for y.
   if (graph.is_removed(j) || graph.is_repeated(j) || copy.value.op != Op::kRead ||
       !is_elementwise(graph.program(), copy) || copy.value.access.indices != copy.target.indices) {
     return false;

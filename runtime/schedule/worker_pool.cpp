@@ -268,7 +268,8 @@ void WorkerPool::enqueue(Task& task) noexcept {
   queued_.fetch_add(1);
 }
 
-// Takes one of the first tasks, if possible one that this worker ran last. The first one does not wait forever.
+// Takes one of the first kSearched tasks, preferably one that this worker ran last; takes the first task after passing
+// over it kSearched times in a row.
 Task* WorkerPool::dequeue(std::uint32_t home) noexcept {
   if (first_ready_ == nullptr) {
     return nullptr;

@@ -201,7 +201,7 @@ class WorkerPool : public std::enable_shared_from_this<WorkerPool> {
   std::atomic<std::int32_t> urgency_{0};  // the priority of the first task in the queue
   Task* first_ready_ = nullptr;
   Task* last_ready_ = nullptr;
-  int passed_over_ = 0;  // how often others were taken before the first task of the queue
+  int passed_over_ = 0;  // tasks taken in a row ahead of the first one
   Task* first_parked_ = nullptr;
   Task* last_parked_ = nullptr;
 };

@@ -76,7 +76,7 @@ class Finder:
         self._library()
         self._calls()
         self._variables()
-        # The middle term of three stands on a side of two operators.
+        # The middle one of three terms is an operand of two operators, so it is found twice.
         different = {(m.start, m.end, m.mistake): m for m in self.found}
         return [m for m in different.values() if not self._is_skipped(m)]
 

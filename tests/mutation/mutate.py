@@ -46,7 +46,7 @@ class Sample:
         self.random = random.Random(f"{room} {seed}")
         self.known = set(known)  # identities of mutants that must not be taken again
         self.by_kind = {kind: [] for kind in SHARES}
-        seen = Counter()  # identities; equal ones are told apart by their order
+        seen = Counter()  # identities; equal ones get a number
         for source in self.sources.values():
             for mutant in sorted(Finder(source).all(), key=lambda m: m.start):
                 mutant.line = source.line(mutant.start)
@@ -213,7 +213,7 @@ def run_room(tree, room, options, results):
 
 
 def record(room, judged, equivalent, options, results):
-    """Adds what was judged to the results, each as soon as it is there, and prints survivors."""
+    """Adds each verdict to the results as soon as it is known, and prints survivors."""
     for mutant, (test, reaching) in judged:
         results[:] = [r for r in results if r["identity"] != identity(mutant) or r["room"] != room]
         results.append({"room": room, "identity": identity(mutant), "path": mutant.path, "line": mutant.line,

@@ -16,7 +16,7 @@ MEMORY_LIMIT = 8 << 30  # bytes of address space per test, for mistakes that all
 
 
 @dataclass
-class Ran:
+class TestRun:
     """One run of a test. `last_test`: the name of the GoogleTest test that failed or ran last, if any."""
     passed: bool
     seconds: float
@@ -134,4 +134,4 @@ class Tree:
             seconds = time.monotonic() - began
             output.seek(0)
             names = re.findall(rb"^\[(?:  FAILED  | RUN      )\] ([\w./]+)", output.read(), re.MULTILINE)
-            return Ran(code == 0, seconds, names[-1].decode() if names else "", Path(reached.name).read_bytes())
+            return TestRun(code == 0, seconds, names[-1].decode() if names else "", Path(reached.name).read_bytes())

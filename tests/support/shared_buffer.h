@@ -15,7 +15,7 @@
 namespace yoke::test {
 
 // Ranges start at multiples of their element sizes, the only alignment that the program format promises; those that
-// overlap no other start at odd ones. A range that the program writes overlaps no other; ranges of inputs of one type
+// overlap no other start at odd multiples. A range that the program writes overlaps no other; ranges of inputs of one type
 // often do, as the ABI allows.
 class SharedBuffer {
  public:
@@ -36,7 +36,7 @@ class SharedBuffer {
   SharedBuffer(const SharedBuffer&) = delete;
   SharedBuffer& operator=(const SharedBuffer&) = delete;
 
-  // Writes guards, the contents of the arguments, and 0xFF, which is NaN, to the arena. Where inputs overlap, the
+  // Fills the guards and the arguments, and the arena with 0xFF, which makes every float NaN. Where inputs overlap, the
   // later one wins.
   void fill(const std::vector<Bytes>& arguments) {
     std::fill(memory_.begin(), memory_.end(), kGuardByte);

@@ -105,7 +105,7 @@ bool from_host(const Context& context, const LoweredArgument& argument) {
 }
 
 bool to_host(const Context& context, const LoweredArgument& argument) {
-  (void)context.stream();  // a moved-from context is an Error, whatever the argument, here and below
+  (void)context.stream();  // throws for a moved-from context even if nothing is copied; likewise below
   if (argument.kind != LoweredArgument::Kind::kParameter || !context.has(context_name(argument))) {
     return false;
   }

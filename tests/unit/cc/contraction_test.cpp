@@ -129,7 +129,7 @@ TEST(ContractionTest, ActivationRunsRightAfterItsProduct) {
   expect_like_reference(text, 3);
 }
 
-TEST(ContractionTest, OnlyReadersOfAProductAreSaidToRunRightAfterIt) {
+TEST(ContractionTest, NoteNamesTheProductOnlyInStatementsThatReadIt) {
   const std::vector<std::string> notes = notes_of(text_of(R"(
   arg x : f32[50, 78] in
   arg w : f32[64, 78] in

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/cc/similar_statements_test.cpp: statements that differ in one respect from a matrix product, from the
-// statement that a product computes along, or from a convolution run as what they are.
+// tests/unit/cc/similar_statements_test.cpp: statements that differ in one respect from a matrix product, from its
+// epilogue, or from a convolution are computed correctly, without the special kernels.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ void expect_like_reference(const std::string& text, conformance::DataKind kind) 
   test::expect_like_reference(text, 3, {.kind = kind, .symbols = {2}});
 }
 
-TEST(SimilarStatementsTest, OtherSumsAreNotMatrixProducts) {
+TEST(SimilarStatementsTest, SumsThatResembleMatrixProductsRunInTiles) {
   const char* const kTarget = "t f32[40, 25] out";
   const Body bodies[] = {
       // Casts that change values, and casts that the kernels of products lack.
@@ -67,13 +67,13 @@ TEST(SimilarStatementsTest, OtherSumsAreNotMatrixProducts) {
   }
 }
 
-TEST(SimilarStatementsTest, ProductsComputeOnlySumsWithABiasAlong) {
+TEST(SimilarStatementsTest, OnlySumsWithABiasAreEpilogues) {
   const char* const bodies[][2] = {
       // The sum or the operand at other places.
       {"y f32[64, 64] out", "y[m, n] = t[n, m] + c[n]"},
       {"y f32[64, 64] out", "y[m, n] = t[m, n] + t[0, n]"},
       {"y f32[64, 64] out", "y[m, n] = t[m, n] + (c[n - 1] else 0)"},
-      // A maximum with something else than 0.
+      // A maximum with a value other than 0.
       {"y f32[64, 64] out", "y[m, n] = max(t[m, n] + c[n], c[n])"},
       // Other extents, and other strides of the target.
       {"y f32[64, 64] inout", "y[m, n] for[m:40, n:64] = t[m, n] + c[n]"},
@@ -93,7 +93,7 @@ TEST(SimilarStatementsTest, ProductsComputeOnlySumsWithABiasAlong) {
   }
 }
 
-TEST(SimilarStatementsTest, BiasIsContiguousAlongTheColumns) {
+TEST(SimilarStatementsTest, OnlyABiasContiguousAlongTheColumnsIsFused) {
   const Body bodies[] = {
       // The columns of the product consist of two loops.
       {{"a f32[64, 48] in", "b f32[6, 48, 8] in", "c f32[6, 8] in", "y f32[64, 6, 8] out",
@@ -111,7 +111,7 @@ TEST(SimilarStatementsTest, BiasIsContiguousAlongTheColumns) {
   }
 }
 
-TEST(SimilarStatementsTest, ProductsComputeOnlyUpdatesOfTheirTargetsAlong) {
+TEST(SimilarStatementsTest, OnlyUpdatesOfTheirTargetsAreEpilogues) {
   const char* const statements[] = {"t[m, n] = t[m, n] - 0.5 * t[m, n]",
                                     "w[m, n] for[m:64, n:64] = v[m, n] - 0.5 * t[m, n]",
                                     "w[m, n] for[m:64, n:64] = w[m + 64, n] - 0.5 * t[m, n]",
@@ -127,7 +127,7 @@ TEST(SimilarStatementsTest, ProductsComputeOnlyUpdatesOfTheirTargetsAlong) {
   }
 }
 
-TEST(SimilarStatementsTest, OtherIndicesAreNotConvolutions) {
+TEST(SimilarStatementsTest, IndicesThatResembleConvolutionsDoNotRunInOneDnn) {
   const char* const kX = "x f32[3, 8, 6, 5] in";
   const char* const kW = "w f32[4, 8, 3, 3] in";
   const char* const kY = "y f32[3, 4, 6, 5] inout";
@@ -193,8 +193,8 @@ TEST(SimilarStatementsTest, OtherIndicesAreNotConvolutions) {
   }
 }
 
-// The distance of places in the second factor and in the target is that of kernels without a window.
-TEST(SimilarStatementsTest, InputGradientsOfSingleElementsSkipPlaces) {
+// The input gradient of a 1x1 convolution with stride 2: elements between the strides are 0.
+TEST(SimilarStatementsTest, InputGradientOfAStridedOneByOneConvolutionIsZeroBetweenStrides) {
   const Body body{{"x f32[3, 8, 3, 3] in", "w f32[4, 8] in", "y f32[3, 4, 6, 5] out"},
                   "y[n, o, h, v] = sum[c] (x[n, c, (h) / 2, (v) / 2] * w[o, c] else 0)"};
   expect_like_reference(body.text(), conformance::DataKind::kDyadic);

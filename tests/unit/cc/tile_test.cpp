@@ -152,7 +152,7 @@ TEST(TileTest, IntegersOtherThan0AreTrue) {
   }
 }
 
-TEST(ReductionTest, OnlySumsOfProductsOfTheirTypeMultiplyAsTheyAdd) {
+TEST(ReductionTest, OnlySumsOfProductsOfTheSameTypeUseMultiplyAdd) {
   for (const std::string reduction : {"max", "min", "prod", "sum", "sum:f64"}) {
     const std::string type = reduction == "sum:f64" ? "f64" : "f32";
     for (const conformance::DataKind kind : {conformance::DataKind::kUnit, conformance::DataKind::kSpread}) {
@@ -217,7 +217,7 @@ TEST(StoreTest, ResultsWrittenPastTheCachesHaveTheSameBits) {
   }
 }
 
-TEST(StoreTest, OnlyLargeResultsThatAreNotReadAgainAreWrittenPastTheCaches) {
+TEST(StoreTest, OnlyLargeResultsThatAreNotReadAgainBypassTheCaches) {
   const program::Program p =
       read(text_of("  arg x : f32[64, 512] in\n  arg y : f32[64, 512] out\n  arg z : f32[64, 512] out\n"
                    "  y[i, j] = x[i, j] * 2\n  z[i, j] = y[i, j] + 1\n"));

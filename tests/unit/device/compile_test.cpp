@@ -219,7 +219,7 @@ TEST_F(CompileTest, VerdictsAreRequestedOnceWithRoomForEveryStatement) {
   EXPECT_EQ(compilation_count(), 1U) << "can_compile compiles nothing";
 }
 
-TEST_F(CompileTest, VerdictsOnWhatTheTextLacksDoNoHarm) {
+TEST_F(CompileTest, VerdictsOnMissingProgramsOrStatementsAreTolerated) {
   options_.strict = true;
   control_->on_compile = [](std::string_view) { throw sdk::Failure(YOKE_STATUS_UNIMPLEMENTED, "no unit"); };
   const auto error_for = [&](const sdk::Verdict& verdict) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Fails if the tests of this folder do not try what the arguments of a public function can be that is null or empty.
+"""Fails unless the tests in this folder pass every kind of null, empty, moved-from or closed argument that a public
+function accepts.
 
 Usage: argument_kinds.py <include folder>... -- <test source>...
 
@@ -12,7 +13,7 @@ The types of a declaration say which kinds of arguments the tests must pass in a
   element   for each list of these, one with a null or empty element
   moved     a call of each member function of an object that was moved from
   closed    a call of each member function after close(), commit(), abort() or set_lost()
-A parameter with a default needs no other. Calls are found by name, number of arguments and, where the tests name its
+Parameters with a default value are not checked for null or empty. Calls are found by name, number of arguments and, where the tests name its
 type, the object; overloads with arguments of the same types are not told apart. argument_exceptions.txt lists
 functions and kinds that need no call.
 """
@@ -194,9 +195,10 @@ def main():
             if (position, kind) not in found:
                 unused -= excepted
                 missing += [] if excepted else [what]
-    missing += [f"argument_exceptions.txt: not needed: {what}" for what in sorted(unused)]
-    if missing:
-        sys.exit("\n".join(missing) + "\nNo call in these tests tries these kinds of arguments.")
+    problems = [f"no test passes: {what}" for what in missing]
+    problems += [f"unneeded line in argument_exceptions.txt: {what}" for what in sorted(unused)]
+    if problems:
+        sys.exit("\n".join(problems))
     if len(functions) < 600 or count < 1300:
         sys.exit(f"only {len(functions)} functions and {count} kinds; the headers are not read correctly")
     print(f"{count} kinds of arguments of {len(functions)} functions of {len(paths)} headers")

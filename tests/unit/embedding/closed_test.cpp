@@ -91,7 +91,7 @@ TEST_P(ClosedStream, TheStreamsOfALostDeviceFail) {
 
 INSTANTIATE_TEST_SUITE_P(, ClosedStream, ::testing::Values(Streams::kWorker, Streams::kNative), streams_name);
 
-TEST(Closed, AGroupThrows) {
+TEST(Closed, GroupThrows) {
   const Rig rig;
   DistributedGroup group({}, {Context(rig.stream())});
   group.close();

@@ -252,7 +252,7 @@ class DiscoveryMemory : public ::testing::TestWithParam<Which> {
   RuntimeOptions options_;
 };
 
-TEST_P(DiscoveryMemory, ListingBackends) {
+TEST_P(DiscoveryMemory, ListingBackendsSurvivesFailedAllocations) {
   const std::vector<std::string> expected = usable_in(Runtime(options_));
   ASSERT_FALSE(expected.empty());
   std::vector<std::string> found;
@@ -263,7 +263,7 @@ TEST_P(DiscoveryMemory, ListingBackends) {
 }
 
 // The child process has enough memory. A plugin that this process cannot check now is not refused later.
-TEST_P(DiscoveryMemory, ProbingAndLoadingABackend) {
+TEST_P(DiscoveryMemory, FailedAllocationWhileProbingIsNotARefusal) {
   options_.probe.which = ProbeOptions::Which::kAll;
   const auto work = [&] { (void)Runtime(options_).backend("cc"); };
   const auto check = [&] {

@@ -32,7 +32,7 @@ def without_comments(text):
 
 
 def blanked(text):
-    """The text with template arguments and requirements overwritten by spaces, so that positions stay."""
+    """The text with template arguments and requirements overwritten by spaces, so that positions do not change."""
     text = re.sub(r'"(?:\\.|[^"\\])*"', lambda match: "\"" + " " * (len(match[0]) - 2) + "\"", text)
     text = re.sub(r"->|<=|>=|<<", "  ", text)
     before = None
@@ -51,7 +51,7 @@ def closing(text, opening):
 
 
 def split(text):
-    """The parts between commas that are in no brackets."""
+    """Splits at the commas outside brackets."""
     outline, depth, begin, parts = blanked(text), 0, 0, []
     for at, char in enumerate(outline):
         depth += (char in "([{") - (char in ")]}")

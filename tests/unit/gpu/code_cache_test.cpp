@@ -154,7 +154,7 @@ TEST_F(CodeCacheTest, ConcurrentWritersLeaveOneWholeFile) {
 }
 
 // A failed allocation throws. It does not end the process, and no stored image gets lost.
-TEST_F(CodeCacheTest, TooLittleMemoryLosesNothing) {
+TEST_F(CodeCacheTest, FailedAllocationKeepsStoredImages) {
   using Failures = yoke::test::FailAllocations;
   const std::string other = program::digest("other");
   cache().store(key_, image_);

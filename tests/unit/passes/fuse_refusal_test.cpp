@@ -40,7 +40,7 @@ TEST(FuseRefuses, ToComputeAnElementInEveryIterationOfAnotherLoop) {
                "temp t : f32[4]; t[i] = x[i] * 2.0; y[i, j] = t[i]");
   expect_keeps(fuse, "arg x : f32[8] in; arg y : f32[6] out",
                "temp t : f32[8]; t[i] = x[i] * 2.0; y[i] = max[k:3] t[i + k]");
-  // A symbol is no loop.
+  // A symbol is not a loop.
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4, 8] out",
                "temp t : f32[4, 8]; t[i, j] = exp(x[i, j]); y[i, j] = t[row, j]", "symbol row in 0..4");
 }
@@ -68,7 +68,7 @@ TEST(FuseRefuses, ToComputeAnElementForEachReader) {
                "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] + 1.0; z[i] = t[i] - 1.0");
   expect_keeps(fuse, "arg x : f32[4] in; arg y : f32[4] out",
                "temp t : f32[4]; t[i] = exp(x[i]); y[i] = t[i] * tanh(t[i])");
-  // Light work, of which one read needs an element in every iteration of i.
+  // Cheap to compute, but one of the reads needs an element in every iteration of i.
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4, 8] out",
                "temp t : f32[4, 8]; t[i, j] = x[i, j] + 1.0; y[i, j] = t[0, j] * t[i, j]");
   // Two large operands, and one that is not needed afterwards.
@@ -232,7 +232,7 @@ TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsStillLive) {
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; y[i] = y[i] * 2.0; "
                "z[i] = exp(t[i])");
-  // t already is what it is copied to.
+  // t is copied to itself.
   expect_keeps(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; t[i] = t[i]; y[i] = exp(t[i])");
 }

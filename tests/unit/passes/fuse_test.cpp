@@ -157,7 +157,7 @@ TEST(Fuse, ValuesAreComputedInAScatter) {
                "temp t : f32[4]; t[i] = exp(x[i]); w[n[i]] += t[i]", "w[n[i]] += exp(x[i])");
 }
 
-TEST(Fuse, ElseIsKeptIfOneOfTheIndicesIsOutOfRangeTogether) {
+TEST(Fuse, ElseIsKeptIfOneIndexIsOutOfRangeInBothTensors) {
   expect_turns(fuse, "arg x : f32[8, 8] in; arg y : f32[8, 8] out",
                "temp t : f32[8, 8]; t[i, j] = exp(x[i, j]); y[i, j] = (t[i - 1, j] else 2.0)",
                "y[i, j] = (exp(x[i - 1, j]) else 2.0)");
@@ -209,7 +209,7 @@ TEST(Fuse, TemporaryCopiedIntoAnArgumentBecomesTheArgument) {
   expect_turns(fuse, "arg x : f32[4, 8] in; arg y : f32[4] out; arg z : f32[4] out",
                "temp t : f32[4]; t[i] = sum[j] x[i, j]; y[i] = t[i]; z[i] = exp(t[i])",
                "y[i] = sum[j] x[i, j]; z[i] = exp(y[i])");
-  // Its first half replaces that of the argument in place.
+  // The first half of t can be computed in place in y.
   expect_turns(fuse, "arg x : f32[2] in; arg y : f32[4] inout",
                "temp t : f32[4]; t[i] for[i:2] = y[i] * 2.0; t[i + 2] = x[i]; y[i] = t[i]",
                "y[i] for[i:2] = y[i] * 2.0; y[i + 2] = x[i]");

@@ -93,7 +93,7 @@ TEST(FuseInRepeatBlocks, ScalarsDoNotEnterAContraction) {
                "temp a : f32[4]; a[i] = s[]; repeat t in 0..10 {y[t, i] = sum[k] a[i] * v[i, k]; }");
 }
 
-// The rounds together may write all of the temporary, which the verifier does not see of an argument.
+// The rounds together may write all of the temporary; the verifier cannot prove that for an argument.
 TEST(FuseInRepeatBlocks, CopiesIntoArgumentsStay) {
   expect_keeps(fuse, kRows + "; arg z : f32[4] inout",
                "temp h : f32[4]; repeat t in 0..10 {h[i] = max[k:3] w[t, i]; z[i] = h[i]; "
@@ -154,7 +154,7 @@ TEST(CommonInGroups, EqualStatementsOfOneRoundAreComputedOnce) {
                "temp a : f32[4]; temp b : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); "
                "b[i] = exp(w[t, i]); y[t, i] = a[i] * b[i]; }",
                "temp a : f32[4]; repeat t in 0..10 {a[i] = exp(w[t, i]); y[t, i] = a[i] * a[i]; }");
-  // The block writes what both read, but for the next round.
+  // The block overwrites h, which both read, only for the next round.
   expect_turns(eliminate_common, kRows,
                "temp h : f32[4]; temp a : f32[4]; temp b : f32[4]; h[i] = 1.0; repeat t in 0..10 {"
                "a[i] = exp(h[i]); b[i] = exp(h[i]); h[i] = h[i] * w[t, i]; y[t, i] = a[i] * b[i]; }",

@@ -84,7 +84,7 @@ TEST(Regions, RowsOfAProductEndWhereSeveralLoopsIndexItsTarget) {
                "@fused[a] {" + product + "z[a, b, n, m] = max(y[a, b, n, m], 0); }");
 }
 
-TEST(Regions, LastDimensionOfAProductIsNoRow) {
+TEST(Regions, LastDimensionOfAProductIsNotARow) {
   const std::string product = "y[n, m] = sum[k, l] x[n, m, k] * w[l, k]; ";
   expect_turns(form_regions,
                "arg x : f32[4, 3, 8] in; arg w : f32[5, 8] in; arg z : f32[4, 3] out; temp y : f32[4, 3]",
@@ -327,7 +327,7 @@ TEST(Regions, ReportCountsSavedBytes) {
 }
 
 TEST(Regions, ReportCountsOperandsOfOneLoop) {
-  // y is loaded once less, and so is b.
+  // y is loaded one time fewer, and so is b.
   const char* const text =
       "arg x : f32[4, 8] in; arg b : f32[4] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out; "
       "y[i, j] = exp(x[i, j]) * b[i]; z[i, j] = y[i, j] + b[i]";
@@ -335,7 +335,7 @@ TEST(Regions, ReportCountsOperandsOfOneLoop) {
 }
 
 TEST(Regions, ReportCountsValuesInRepeatBlocksAsStored) {
-  // u is loaded twice less. A value that another round reads has to be stored.
+  // u is loaded two times fewer. A value that another round reads has to be stored.
   const char* const text =
       "arg x : f32[9, 4] in; arg y : f32[9, 4] out; arg z : f32[9, 4] out; temp u : f32[4]; "
       "repeat t in 0..9 {u[i] = exp(x[t, i]); y[t, i] = sin(u[i]); z[t, i] = cos(u[i]); }";

@@ -35,7 +35,7 @@ inline void unify_nans(const program::Program& program, conformance::Contents& c
   }
 }
 
-// The bytes of all arguments after the program ran with these.
+// Runs the program on `memory` and returns the bytes of all arguments.
 inline conformance::Contents results_of(const program::Program& program, conformance::Contents memory,
                                         std::span<const std::int64_t> symbols) {
   std::vector<void*> pointers;
@@ -58,7 +58,7 @@ inline std::uint64_t arena_byte_count(const program::Program& program) {
   return program::plan_memory(program::lifetimes(program)).byte_count;
 }
 
-// As above, with the arguments that `buffer` holds, and the temporaries in its arena of arena_byte_count() bytes.
+// Like results_of(), but the arguments are in `buffer`, and the temporaries in its arena of arena_byte_count() bytes.
 inline conformance::Contents results_in(const test::SharedBuffer& buffer, const program::Program& program,
                                         std::span<const std::int64_t> symbols) {
   const program::MemoryPlan plan = program::plan_memory(program::lifetimes(program));

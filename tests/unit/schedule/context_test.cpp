@@ -221,7 +221,7 @@ TEST(TensorSpecTest, ByteCountDoesNotWrap) {
   }
 }
 
-TEST_F(ContextTest, SharedWorkspacesAreChecked) {
+TEST_F(ContextTest, UnsuitableSharedWorkspaceIsRefused) {
   rig.control->on_describe = [](std::vector<sdk::Entry>& entries) { entries[0].workspace_byte_count = 64; };
   const auto large = std::make_shared<Buffer>(rig.device, 64);
   context.init_from_host("x", {YOKE_TYPE_F32, {2, 3}}, bytes(kSix));

@@ -170,7 +170,7 @@ TEST(DlpackTest, FailureToDescribeTheDeviceIsAnError) {
   shared->deleter(shared);
 }
 
-TEST(DlpackTest, MemoryIsImportedAsThatOfTheHostOrOfItsOwnDevice) {
+TEST(DlpackTest, OnlyHostMemoryAndMemoryOfTheSameDeviceAreImported) {
   constexpr std::int32_t kRefused = -1;
   static std::int32_t kind;
   struct Case {

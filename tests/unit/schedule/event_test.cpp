@@ -265,7 +265,7 @@ TEST_P(EventTest, DestroyedStreamFinishesItsWork) {
   rig.control->delay_us = 20000;
   rig.control->is_blocked = true;
   fill<std::uint8_t>(*ended, buffer, 2);
-  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, ended->wait(1ms)) << "not so late that it is aborted";
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, ended->wait(1ms)) << "a short timeout does not abort the stream";
   fill<std::uint8_t>(*ended, buffer, 3);
   rig.control->is_blocked = false;
   ended.reset();

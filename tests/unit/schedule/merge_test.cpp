@@ -207,7 +207,7 @@ TEST_P(MergeTest, SlicesOfOneBufferAreDistinguished) {
   EXPECT_EQ(get(b, "g"), (std::vector<float>{10, 20}));
 }
 
-TEST_P(MergeTest, PlainCopyLeavesTheMergeBuffer) {
+TEST_P(MergeTest, PlainCopyDoesNotOverwriteTheMergeBuffer) {
   set(*owner, "out", {9, 9});
   set(*source, "out", {5, 6});
   const Transfer transfer = device_to_device("g", MergeUse::kCopy, *owner, *source);

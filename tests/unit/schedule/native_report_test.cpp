@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/native_report_test.cpp: what reports say about streams that wait or have little to say.
+// tests/unit/schedule/native_report_test.cpp: reports on native streams that are idle, are waiting, or have dropped old commands.
 #include "rig.h"
 
 namespace yoke::test {
@@ -40,7 +40,7 @@ TEST_F(NativeReportTest, WaitAfterTheOldestEventIsNotReported) {
   rig.control->is_blocked = false;
 }
 
-TEST_F(NativeReportTest, WaitIsReportedWhateverIsQueuedAfterIt) {
+TEST_F(NativeReportTest, WaitIsReportedDespiteLaterCommands) {
   rig.control->is_blocked = true;
   fill<std::uint8_t>(*writer, view, 1);
   reader->copy(copy, view);

@@ -19,8 +19,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   std::ostream& stream() { return stream_; }
-  // Throws the Error of the first write that failed, and kFailedPrecondition if commit() has succeeded before. What is
-  // written after commit() is dropped.
+  // Throws the Error of the first failed write, or kFailedPrecondition if the file is already committed. Data written
+  // after commit() is dropped.
   void commit();
 
  private:

@@ -65,7 +65,7 @@ class ReduceOnPlateau {
   // Errors: kInvalidArgument: an option is out of range; kFailedPrecondition: the rate is an empty Scalar.
   explicit ReduceOnPlateau(const Scalar& rate, const PlateauOptions& options = {});
 
-  // NaN is not an improvement. Returns whether the rate was reduced. Error kFailedPrecondition: it is moved from.
+  // NaN is not an improvement. Returns whether the rate was reduced. Error kFailedPrecondition: moved from.
   bool observe(double loss);
   std::int64_t observation_count() const { return observation_count_; }
 

@@ -21,7 +21,8 @@ class OutputFile::Buffer final : public std::streambuf {
     if (error_) {
       std::rethrow_exception(error_);
     }
-    const std::exception_ptr again = std::make_exception_ptr(  // made first, because it needs memory
+    // Created before commit(), because it may throw bad_alloc.
+    const std::exception_ptr again = std::make_exception_ptr(
         Error(ErrorCode::kFailedPrecondition, "output file: it is already committed; create a new one"));
     file_.commit();
     error_ = again;

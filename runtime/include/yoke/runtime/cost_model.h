@@ -40,7 +40,7 @@ class LinkClocks {
  public:
   explicit LinkClocks(const GroupCosts& costs);
   // Moves bytes between two members, not before `start`. Returns the time at which they have arrived. Error
-  // kOutOfRange: there is no such member; a moved-from object has none.
+  // kOutOfRange: a member is out of range; a moved-from object has none.
   double transfer(double start, std::uint32_t from, std::uint32_t to, std::uint64_t byte_count);
 
  private:

@@ -15,8 +15,9 @@
 
 namespace yoke::detail {
 
-// The names in a folder, in any order. If it cannot be read, sets `failed` and returns the names read so far. Throws
-// std::bad_alloc if no memory is left; std::filesystem::directory_iterator ends the process then.
+// The names in a folder, in any order. If it cannot be read, `failed` has the reason and the names read so far are
+// returned; otherwise `failed` is cleared. Throws std::bad_alloc when out of memory;
+// std::filesystem::directory_iterator would end the process.
 inline std::vector<std::string> names_in(const std::filesystem::path& folder, std::error_code& failed) {
   std::vector<std::string> names;
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);

@@ -235,7 +235,7 @@ class StepPlan {
   }
   StepMemory memory(std::uint32_t shard) const;  // Error kOutOfRange: there is no such shard
   // Calls `visit` with the arguments of UpdateOf for each program that link() will need. Error kInvalidArgument:
-  // `visit` is empty, here and below.
+  // `visit` is empty; likewise for each_measure() and each_merge().
   void each_update(const std::function<void(const UpdateShape& shape)>& visit) const;
   // Likewise for StepNumber::measure; none without StepOptions::has_number.
   void each_measure(const std::function<void(const UpdateShape& shape)>& visit) const;
