@@ -15,8 +15,8 @@
 namespace yoke::test {
 
 // Ranges start at multiples of their element sizes, the only alignment that the program format promises; those that
-// overlap no other start at odd multiples. A range that the program writes overlaps no other; ranges of inputs of one type
-// often do, as the ABI allows.
+// overlap no other start at odd multiples. A range that the program writes overlaps no other; ranges of inputs of one
+// type often do, as the ABI allows.
 class SharedBuffer {
  public:
   using Bytes = std::vector<std::byte>;

@@ -13,9 +13,9 @@ The types of a declaration say which kinds of arguments the tests must pass in a
   element   for each list of these, one with a null or empty element
   moved     a call of each member function of an object that was moved from
   closed    a call of each member function after close(), commit(), abort() or set_lost()
-Parameters with a default value are not checked for null or empty. Calls are found by name, number of arguments and, where the tests name its
-type, the object; overloads with arguments of the same types are not told apart. argument_exceptions.txt lists
-functions and kinds that need no call.
+Parameters with a default value are not checked for null or empty. Calls are found by name, number of arguments and,
+where the tests name its type, the object; overloads with arguments of the same types are not told apart.
+argument_exceptions.txt lists functions and kinds that need no call.
 """
 
 import pathlib

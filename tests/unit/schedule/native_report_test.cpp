@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/schedule/native_report_test.cpp: reports on native streams that are idle, are waiting, or have dropped old commands.
+// tests/unit/schedule/native_report_test.cpp: reports on native streams that are idle, are waiting, or have dropped old
+// commands.
 #include "rig.h"
 
 namespace yoke::test {
