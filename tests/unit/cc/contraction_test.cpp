@@ -113,6 +113,21 @@ TEST(ContractionTest, BiasIsAddedLaterIfTheSumReplacesAnOperand) {
   expect_like_reference(text, 3, {.kind = conformance::DataKind::kDyadic});
 }
 
+TEST(ContractionTest, BiasIsAddedLaterIfTheSumReplacesTheSecondOperand) {
+  const std::string text = text_of(R"(
+  arg x : f32[256, 256] in
+  arg h : f32[256, 256] inout
+  arg b : f32[256] in
+  temp t : f32[256, 256]
+  @dense {
+    t[i, j] = sum[k] x[i, k] * h[k, j]
+    h[i, j] = t[i, j] + b[j]
+  }
+)");
+  EXPECT_EQ(notes_of(text)[1], kAfterMatmul);
+  expect_like_reference(text, 3, {.kind = conformance::DataKind::kDyadic});
+}
+
 TEST(ContractionTest, ActivationRunsRightAfterItsProduct) {
   const std::string text = text_of(R"(
   arg x : f32[50, 78] in

@@ -74,5 +74,40 @@ TEST(ReductionTest, OrderOfTermsDoesNotDependOnTheTile) {
   }
 }
 
+// Without argmax, no register holds places. The first register holds the result.
+TEST(ReductionTest, PartsOfAMaximumWithoutPlacesAreCombined) {
+  const std::string text = text_of(R"(
+  arg x : f32[40000] in
+  arg top : f32[] out
+  arg product : f32[] out
+  temp c : f32[40000]
+  temp d : f32[40000]
+  c[n] = 0 - exp(x[n])
+  d[n] = max(x[n], 2) * 0.5
+  top[] = max[n] c[n]
+  product[] = prod[n] d[n]
+)");
+  for (const int threads : {1, 3}) {
+    expect_like_reference(text, 1, {.threads = threads});
+  }
+}
+
+// Most reads are contiguous over k and j, but a tile of k and j adds its terms in another order than a tile of i and j.
+TEST(ReductionTest, TilesOfTwoReducedLoopsSpanBoth) {
+  const conformance::Case one = case_of(text_of(R"(
+  arg t : f64[30, 90, 30] in
+  arg u : f64[30, 90, 30] in
+  arg c : f64[90] out
+  arg d : f64[90] out
+  @fused[k] {
+    c[k] = sum[i, j] t[i, k, j] * u[i, k, j]
+    d[k] = prod[i, j] (1 + 0.001 * t[i, k, j] * u[i, k, j])
+  }
+)"));
+  for (const std::int64_t tile_bytes : {64, 5000, 20000, 60000, 200000}) {
+    expect_same_bits(one, {}, tile_bytes);
+  }
+}
+
 }  // namespace
 }  // namespace yoke::cc::test

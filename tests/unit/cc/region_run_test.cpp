@@ -75,6 +75,48 @@ TEST(RegionRunTest, ReductionsAlongColumnsAndProductsDoNotRunInTilesOfRows) {
   }
 }
 
+// Tiles of rows would add the terms in another order.
+TEST(RegionRunTest, SumsAlongColumnsKeepTheirOrder) {
+  const conformance::Case one = case_of(text_of(R"(
+  arg x : f32[300, 300] in
+  arg y : f32[300, 300] out
+  arg r : f32[300] out
+  temp m : f32[300]
+  @fused[n] {
+    m[n] = max[d] x[n, d]
+    y[n, d] = x[n, d] - m[n]
+  }
+  r[n] = sum[d] x[n, d]
+)"));
+  for (const std::int64_t tile_bytes : {kSmallTiles, std::int64_t{20000}}) {
+    expect_same_bits(one, {}, tile_bytes);
+  }
+}
+
+// The first t needs memory, because a kernel reads its neighbors. The second t stays in registers, also for the sum.
+TEST(RegionRunTest, TemporariesKeepTheirMemoryIfASumReadsALaterValueInRegisters) {
+  const conformance::Case one = case_of(text_of(R"(
+  arg x : f32[300, 40] in
+  arg z : f32[300, 40] out
+  arg s : f32[40] out
+  temp t : f32[300, 40]
+  temp u : f32[300, 40]
+  temp m : f32[300]
+  @fused[n] {
+    t[n, d] = exp(x[n, d])
+    u[n, d] = (t[n, d - 1] else 0) + t[n, d]
+    z[n, d] = (u[n, d - 1] else 0)
+    t[n, d] = u[n, d] * 2
+    m[n] = max[d] t[n, d]
+    z[n, d] = z[n, d] + m[n]
+  }
+  s[d] = sum[n] z[n, d] * t[n, d]
+)"));
+  for (const std::int64_t tile_bytes : {kSmallTiles, std::int64_t{5000}}) {
+    expect_same_bits(one, {}, tile_bytes);
+  }
+}
+
 // The part that another statement or another round uses needs memory for all rows.
 TEST(RegionRunTest, ValuesThatOtherStatementsUseAreStoredForAllRows) {
   const char* const bodies[] = {// Written before the region, or read after it.
