@@ -178,7 +178,7 @@ def load_equivalent():
     found, block = {}, []
     paths = sorted((Path(__file__).parent / "equivalent").glob("*.txt"))
     for line in "\n\n".join(path.read_text() for path in paths).splitlines() + [""]:
-        if line.startswith("#"):
+        if line.startswith("#") and not block:  # in a block, it is a preprocessor's line of the report
             continue
         if line.strip():
             block.append(line.rstrip())
