@@ -56,6 +56,20 @@ Descriptor output_file() {
 }
 
 std::string spawn(const ProbeRequest& request, int report, int printed, pid_t& process) {
+  const Stamp& stamp = request.stamp;
+  std::vector<std::string> words = {
+      request.program.string(),          request.file.string(),           request.name,
+      std::to_string(stamp.device),      std::to_string(stamp.inode),     std::to_string(stamp.byte_count),
+      std::to_string(stamp.modified_ns), std::to_string(stamp.changed_ns)};
+  const auto options = texts_of(request.options);
+  words.insert(words.end(), options.begin(), options.end());
+  std::vector<char*> command;
+  command.reserve(words.size() + 1);
+  for (std::string& word : words) {
+    command.push_back(word.data());
+  }
+  command.push_back(nullptr);
+  // From here on, nothing throws before both are destroyed.
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   ::posix_spawn_file_actions_init(&files);
@@ -74,19 +88,6 @@ std::string spawn(const ProbeRequest& request, int report, int printed, pid_t& p
   ::posix_spawnattr_setpgroup(&attributes, 0);
   ::posix_spawnattr_setflags(&attributes,
                              POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const Stamp& stamp = request.stamp;
-  std::vector<std::string> words = {
-      request.program.string(),          request.file.string(),           request.name,
-      std::to_string(stamp.device),      std::to_string(stamp.inode),     std::to_string(stamp.byte_count),
-      std::to_string(stamp.modified_ns), std::to_string(stamp.changed_ns)};
-  const auto options = texts_of(request.options);
-  words.insert(words.end(), options.begin(), options.end());
-  std::vector<char*> command;
-  command.reserve(words.size() + 1);
-  for (std::string& word : words) {
-    command.push_back(word.data());
-  }
-  command.push_back(nullptr);
   const int failed = ::posix_spawn(&process, command[0], &files, &attributes, command.data(), ::environ);
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);

@@ -196,12 +196,12 @@ TEST(DlpackTest, OnlyHostMemoryAndMemoryOfTheSameDeviceAreImported) {
       kind = args->kind;
       return sdk::detail::buffer_import(device, args, out, error);
     };
-    Rig rig(control);
-    Context context(rig.stream());
     float memory[4] = {};
     std::int64_t shape[] = {4};
-    DLManagedTensor tensor = {};
+    DLManagedTensor tensor = {};  // outlives the context
     tensor.dl_tensor = {memory, one.device, 1, {dlpack::kDLFloat, 32, 1}, shape, nullptr, 0};
+    Rig rig(control);
+    Context context(rig.stream());
     kind = kRefused;
     if (one.kind == kRefused) {
       EXPECT_THAT(error_of([&] { from_dlpack(context, "x", &tensor); }),
