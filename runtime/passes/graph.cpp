@@ -2,6 +2,8 @@
 // runtime/passes/graph.cpp: the definitions and uses of a program's tensors.
 #include "graph.h"
 
+#include <cassert>
+
 namespace yoke::passes {
 namespace {
 
@@ -17,7 +19,10 @@ void insert(Places& places, Place i) {
 
 // Precondition: the places contain i.
 void erase(Places& places, Place i) {
-  places.erase(std::lower_bound(places.begin(), places.end(), i));
+  const auto at = std::lower_bound(places.begin(), places.end(), i);
+  assert(at != places.end() && *at == i &&
+         "update() and remove() keep the lists in step with the statements");
+  places.erase(at);
 }
 
 // Whether the value reads none of the elements of this access in the same round.

@@ -278,10 +278,8 @@ Task* WorkerPool::dequeue(std::uint32_t home) noexcept {
   Task* found = first_ready_;
   const int most = passed_over_ < kSearched ? kSearched : 0;
   int searched = 0;
-  for (Task *at = first_ready_, *last = nullptr; at != nullptr && searched < most; ++searched) {
-    if (at->priority_ != first_ready_->priority_) {
-      break;
-    }
+  for (Task *at = first_ready_, *last = nullptr;
+       at != nullptr && at->priority_ == first_ready_->priority_ && searched < most; ++searched) {
     if (at->home_ == home) {
       before = last;
       found = at;

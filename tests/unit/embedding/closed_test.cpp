@@ -5,7 +5,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "rig.h"
+#include "training.h"
 
 namespace yoke::test {
 namespace {
@@ -13,14 +13,6 @@ namespace {
 constexpr ErrorCode kAborted = ErrorCode::kAborted;
 constexpr ErrorCode kEmpty = ErrorCode::kFailedPrecondition;
 constexpr ErrorCode kLost = ErrorCode::kDeviceLost;
-
-constexpr std::string_view kDouble = R"(yoke.program 1
-program twice() {
-  arg x : f32[4] in
-  arg y : f32[4] out
-  y[i] = x[i] * 2.0
-}
-)";
 
 class ClosedStream : public ::testing::TestWithParam<Streams> {};
 

@@ -10,7 +10,7 @@
 
 #include <utility>
 
-#include "rig.h"
+#include "training.h"
 
 namespace yoke::test {
 namespace {
@@ -18,13 +18,6 @@ namespace {
 constexpr ErrorCode kInvalid = ErrorCode::kInvalidArgument;
 constexpr ErrorCode kEmpty = ErrorCode::kFailedPrecondition;
 
-constexpr std::string_view kDouble = R"(yoke.program 1
-program twice() {
-  arg x : f32[4] in
-  arg y : f32[4] out
-  y[i] = x[i] * 2.0
-}
-)";
 const TensorSpec kSpec{YOKE_TYPE_F32, {4}};
 
 RuntimeOptions with(const std::function<void(RuntimeOptions&)>& change) {

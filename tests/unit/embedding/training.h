@@ -6,11 +6,19 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "rig.h"
 
 namespace yoke::test {
 
+inline constexpr std::string_view kDouble = R"(yoke.program 1
+program twice() {
+  arg x : f32[4] in
+  arg y : f32[4] out
+  y[i] = x[i] * 2.0
+}
+)";
 inline const Tensor kNone;
 inline const Tensor kInputs = tensor<float>({1, 2, 3, 4, 5, 6}, {3, 2});
 inline const Tensor kTargets = tensor<float>({1, 2, 3}, {3, 1});

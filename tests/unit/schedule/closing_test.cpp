@@ -76,18 +76,6 @@ TEST_P(ClosingTest, FinishWaitsForAllStreams) {
   }
 }
 
-TEST_P(ClosingTest, FinishAbortsAllStreamsIfOneIsLate) {
-  Rig rig(GetParam(), with_timeout(50ms));
-  const std::array<std::shared_ptr<Stream>, 3> streams = {rig.stream(), nullptr, rig.stream()};
-  const BufferView buffer = rig.buffer(1);
-  rig.control->is_blocked = true;
-  fill<std::uint8_t>(*streams[0], buffer, 1);
-  Stream::finish(streams);
-  rig.control->is_blocked = false;
-  EXPECT_ERROR(ErrorCode::kAborted, streams[0]->wait(30s));
-  EXPECT_ERROR(ErrorCode::kAborted, streams[2]->wait(30s));
-}
-
 TEST(ClosingNativeTest, StreamThatHasMissedADeadlineAgainIsAbortedAtOnce) {
   static std::atomic<bool>* is_blocked = nullptr;
   static std::atomic<int> wait_count;

@@ -120,28 +120,6 @@ TEST(NativeStreamTest, CopyLocksItsBuffersInOneOrder) {
   }
 }
 
-TEST(NativeStreamTest, EventOfAnotherBackendIsNotPassedToThePlugin) {
-  static std::atomic<int> call_count;
-  call_count = 0;
-  const auto control = Rig::make_control(Streams::kNative);
-  control->stream.stream_wait_event = [](yoke_stream* stream, yoke_event* event, yoke_error* error) {
-    ++call_count;
-    return sdk::detail::stream_wait_event(stream, event, error);
-  };
-  Rig rig(control);
-  const auto of_other = register_backend(rig.runtime, 1, Rig::make_control(Streams::kNative));
-  const auto device = rig.runtime.backend("test1")->open_device(0);
-  const auto stream = rig.stream();
-  const auto other = Stream::create(device);
-  const BufferView buffer = buffer_of<std::uint8_t>(device, 1);
-  of_other->is_blocked = true;
-  fill<std::uint8_t>(*other, buffer, 1);
-  stream->wait_for(other->record());
-  EXPECT_EQ(call_count, 0);
-  of_other->is_blocked = false;
-  stream->wait();
-}
-
 TEST(NativeStreamTest, EventThatWasRecordedIsWaitedForEvenIfLaterOnesAreNot) {
   static std::atomic<int> record_count;
   static std::atomic<int> wait_count;
@@ -169,29 +147,6 @@ TEST(NativeStreamTest, EventThatWasRecordedIsWaitedForEvenIfLaterOnesAreNot) {
   EXPECT_ERROR(ErrorCode::kDeadlineExceeded, first.wait(20ms));
   EXPECT_EQ(wait_count, 0) << "later work may take long";
   control->is_blocked = false;
-}
-
-// A stream has 8 events of the plugin in a ring: after 5 others, the first of 8 is not at its start.
-TEST(NativeStreamTest, FirstEventThatFailedTellsWhichWorkHasFailed) {
-  for (const int earlier : {0, 5}) {
-    Rig rig(Streams::kNative);
-    const auto stream = rig.stream("named");
-    const BufferView buffer = rig.buffer(1);
-    const auto fill_and_record = [&](int count) {
-      rig.control->is_blocked = true;
-      for (int i = 0; i < count; ++i) {
-        fill<std::uint8_t>(*stream, buffer, 1);
-        (void)stream->record();
-      }
-      rig.control->is_blocked = false;
-    };
-    fill_and_record(earlier);
-    stream->wait();
-    rig.control->fail_after = 0;
-    fill_and_record(8);
-    EXPECT_STREQ(error_of([&] { stream->wait(); }).what(),
-                 "stream 'named': fill failed: the test injected this failure (INTERNAL)");
-  }
 }
 
 TEST(NativeStreamTest, WaitOfAWorkerThatEndsAfterItsDeadlineSucceeds) {

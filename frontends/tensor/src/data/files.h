@@ -23,8 +23,8 @@ std::vector<std::byte> read_file(const std::filesystem::path& path);
 // lines end with CR only.
 std::string read_utf8(const std::filesystem::path& path);
 
-// Removes a file, a link, or a folder with all that is in it. Returns 0 if nothing is there any more, or an errno. Does
-// what std::filesystem::remove_all does, which ends the process if no memory is left.
+// Removes a file, a link, or a folder with all that is in it. Returns 0 if the path no longer exists, otherwise an
+// errno. Replaces std::filesystem::remove_all, which ends the process when out of memory.
 int remove_tree(const std::filesystem::path& path) noexcept;
 
 // Writes a temporary file in the target's folder. commit() renames it to the target; without commit(), the

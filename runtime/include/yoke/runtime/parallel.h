@@ -202,7 +202,7 @@ class StepPlan {
   // shards ever compute gradients.
   // `parameters` are best in the order in which their gradients become final: buckets are cut in this order.
   // `states` are the names of the optimizer's states, each as large as the parameters.
-  // Throws Error kInvalidArgument: there are no shards or no parameters, `merging` is not 1 to the number of shards, a
+  // Throws Error kInvalidArgument: `shards` or `parameters` is empty, `merging` is not 1 to the number of shards, a
   // parameter's type is unknown, a state is named "", "parameters" or "gradients", options.merge_use is kNone, an
   // option is not an enumerator, or options.wire does not work with the strategy; kFailedPrecondition: the strategy
   // does not work for these devices and types. `codes` may be shared; null creates a new cache.
