@@ -40,8 +40,8 @@ def identity(mutant):
 class Sample:
     """The mutants of a room in random order, which depends on the seed. SHARES has the share of each kind."""
 
-    def __init__(self, room, seed, known):
-        paths = sorted(p for glob in ROOMS[room]["sources"] for p in ROOT.glob(glob))
+    def __init__(self, room, seed, known, only="*"):
+        paths = sorted(p for glob in ROOMS[room]["sources"] for p in ROOT.glob(glob) if p.match(only))
         self.sources = {str(p.relative_to(ROOT)): Source(str(p.relative_to(ROOT)), p.read_text()) for p in paths}
         self.random = random.Random(f"{room} {seed}")
         self.known = set(known)  # identities of mutants that must not be taken again
@@ -195,9 +195,10 @@ def run_room(tree, room, options, results):
     # Mutants that do not compile are remembered, because each attempt costs a build.
     memory = tree.folder.parent / f"broken-{room}.json"
     broken = set(json.loads(memory.read_text())) if memory.exists() else set()
-    sample = Sample(room, options.seed, broken | own.keys() - again)
+    sample = Sample(room, options.seed, broken | own.keys() - again, options.only)
     # Mutants of lines that have changed since are forgotten.
-    results[:] = [r for r in results if r["room"] != room or r["identity"] in sample.identities]
+    results[:] = [r for r in results if r["room"] != room or r["identity"] in sample.identities or
+                  not Path(r["path"]).match(options.only)]
     sample.take(again)
     if options.guards:
         sample.take_guards()
@@ -253,6 +254,7 @@ def list_all(results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--room", action="append", choices=ROOMS, help="a room; may be repeated; default: all")
+    parser.add_argument("--only", default="*", metavar="PATTERN", help="only sources of the room whose names match")
     parser.add_argument("--guards", action="store_true",
                         help="instead of a sample: every guard removed, and every term of a condition dropped")
     parser.add_argument("--jobs", type=int, default=2, help="tests that run at once (2)")

@@ -14,8 +14,9 @@ ROOMS = {
     },
     "schedule": {
         "sources": ["runtime/schedule/*.cpp"],
-        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_tests"],
-        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_tests)\.",
+        "targets": ["schedule_tests", "schedule_allocation_tests", "device_test", "data_parallel_tests",
+                    "parallel_tests", "parallel_native_test"],
+        "tests": r"^(schedule_tests|schedule_allocation_tests|device_test|data_parallel_tests|parallel_tests|parallel_native_test)\.",
     },
     "parallel": {
         "sources": ["runtime/parallel/*.cpp"],
@@ -53,8 +54,8 @@ ROOMS = {
     "trainer": {
         "sources": ["frontends/tensor/src/train*.cpp", "frontends/tensor/src/parallel_update.cpp",
                     "frontends/tensor/src/loss_scale.cpp", "frontends/tensor/src/checkpoint*.cpp"],
-        "targets": ["data_parallel_tests"],
-        "tests": r"^data_parallel_tests\.",
+        "targets": ["data_parallel_tests", "embedding_tests", "tensor_tests"],
+        "tests": r"^(data_parallel_tests|embedding_tests|tensor_tests)\.",
         "without": SLOW,
     },
     "program": {
