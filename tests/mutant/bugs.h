@@ -186,7 +186,7 @@ inline constexpr Bug kBugs[] = {
     {"events_forget_errors_with_their_stream", "stream.outcomes",
      "returned OK; expected (ABORTED|UNAVAILABLE)"},
     {"one_stream_waits_for_another_device", "stream.kernels-in-turn",
-     "wait for each other.*DEADLINE_EXCEEDED", 15},
+     "wait for each other's devices.*DEADLINE_EXCEEDED", 15},
     {"events_are_in_a_table_of_256", "stream.recycled-events",
      "an event on a stream that cannot run|is pending", 30},
     {"new_stream_keeps_the_failure_of_the_last", "stream.outcomes",

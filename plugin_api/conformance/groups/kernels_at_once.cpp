@@ -3,6 +3,7 @@
 // kernels on several devices that wait for each other.
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <iterator>
@@ -267,6 +268,22 @@ class Chains {
     patience_ns_ = std::min(longest_wait_ns(), 5000 * kMillisecond + 30 * step_ns * length_ * kChains);
   }
 
+  // The second kernel waits for another device before the first one can, and waits for the first one.
+  void wait_in_other_order() {
+    const Stream& first = *places_[1][0].stream;
+    const Stream& second = *places_[0][0].stream;
+    const Held held(devices_[1]);
+    held.hold(first);
+    first.wait_for(places_[0][1].stream->record());
+    queue_kernel(places_[1][0]);
+    second.wait_for(first.record());
+    queue_kernel(places_[0][0]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // meanwhile the second one begins to wait
+    held.open();
+    expect_ok(second.wait(patience_ns_),
+              "waiting for two kernels that wait for each other's devices, the second one first");
+  }
+
   void run(bool is_held) {
     for (std::size_t chain = 0; chain < kChains; ++chain) {
       std::vector<float> x(kElements);
@@ -320,6 +337,9 @@ class Chains {
   const Place& place(std::size_t chain, std::size_t step) const {
     return places_[(chain + step) % places_.size()][chain];
   }
+  void queue_kernel(const Place& place) const {
+    expect_ok(plugin_.routine_launch(place.stream->get(), place.routine.get(), {}), "queueing a launch");
+  }
   void queue_step(std::size_t chain, std::size_t step) {
     const Place& here = place(chain, step);
     if (step != 0) {
@@ -330,7 +350,7 @@ class Chains {
       }
       here.stream->copy(here.x, 0, before.y, 0, here.x.byte_count());
     }
-    expect_ok(plugin_.routine_launch(here.stream->get(), here.routine.get(), {}), "queueing a launch");
+    queue_kernel(here);
     last_[chain] = here.stream->record();
   }
 
@@ -346,6 +366,7 @@ void kernels_in_turn(Kit& kit) {
   require_supported(kit.device(), Chains::kText, 1);  // before other devices are open
   Chains chains(kit);
   for (int round = 0; round < 2 * kit.effort(); ++round) {
+    chains.wait_in_other_order();
     chains.run(round % 2 == 0);
   }
 }
