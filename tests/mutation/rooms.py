@@ -54,8 +54,8 @@ ROOMS = {
     "trainer": {
         "sources": ["frontends/tensor/src/train*.cpp", "frontends/tensor/src/parallel_update.cpp",
                     "frontends/tensor/src/loss_scale.cpp", "frontends/tensor/src/checkpoint*.cpp"],
-        "targets": ["data_parallel_tests", "embedding_tests", "tensor_tests"],
-        "tests": r"^(data_parallel_tests|embedding_tests|tensor_tests)\.",
+        "targets": ["data_parallel_tests", "embedding_tests", "tensor_tests", "data_test"],
+        "tests": r"^(data_parallel_tests|embedding_tests|tensor_tests|data_test)\.",
         "without": SLOW,
     },
     "program": {

@@ -96,7 +96,7 @@ struct CheckpointFolder::Impl {
     std::error_code ignored;
     const fs::path latest = path / detail::kLatest;
     const fs::file_type type = fs::symlink_status(latest, ignored).type();
-    if (type != fs::file_type::symlink && type != fs::file_type::not_found) {
+    if (type != fs::file_type::symlink && type != fs::file_type::not_found && type != fs::file_type::none) {
       throw Error(ErrorCode::kInvalidArgument,
                   latest.string() +
                       " is not a symbolic link, so a checkpoint cannot replace it; rename or remove it, or "
@@ -118,11 +118,10 @@ struct CheckpointFolder::Impl {
     folder.flush();
   }
 
-  // A process that is killed before its first checkpoint becomes `latest` leaves no link.
+  // A process that is killed before its first checkpoint becomes `latest` leaves no link; users may remove a damaged
+  // checkpoint that `latest` names.
   void restore_latest() const {
-    const std::optional<fs::path> newest = detail::latest_in(path);
-    std::error_code ignored;
-    if (newest && !fs::is_symlink(path / detail::kLatest, ignored)) {
+    if (const std::optional<fs::path> newest = detail::latest_in(path)) {
       point_to(newest->filename().string());
     }
   }

@@ -234,9 +234,9 @@ std::optional<std::int64_t> detail::step_of(const std::string& name) {
 }
 
 std::optional<fs::path> detail::latest_in(const fs::path& folder) {
-  std::error_code error;
-  const fs::path named = fs::read_symlink(folder / kLatest, error);
-  if (!error && step_of(named.string()) && fs::is_directory(folder / named, error)) {
+  std::error_code ignored;
+  const fs::path named = fs::read_symlink(folder / kLatest, ignored);  // empty if `latest` is not a link
+  if (step_of(named.string()) && fs::is_directory(folder / named, ignored)) {
     return folder / named;
   }
   std::optional<std::int64_t> highest;

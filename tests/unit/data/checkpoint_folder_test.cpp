@@ -3,10 +3,12 @@
 // checkpoint is flushed once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <yoke/checkpoint.h>
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
@@ -16,10 +18,18 @@
 namespace {
 
 std::vector<std::string> flushed;  // names of files and folders
+bool has_locks = true;
 
 }  // namespace
 
-// Replaces that of the C library.
+// These replace those of the C library.
+extern "C" int flock(int number, int operation) {
+  if (!has_locks) {
+    errno = ENOLCK;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_flock, number, operation));
+}
 extern "C" int fsync(int number) {
   flushed.push_back(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(number)).filename());
   return static_cast<int>(::syscall(SYS_fsync, number));
@@ -79,6 +89,43 @@ TEST(CheckpointFolders, DescriptionIsOneObjectOfLittleDepth) {
   }
   test::write_file(file, whole + " \n");
   EXPECT_EQ(load_checkpoint(folder / "run").state.step, 0);
+}
+
+TEST(CheckpointFolders, FoldersThatCannotBeMadeOrUsedAreRefused) {
+  const TemporaryFolder folder;
+  for (const char* name : {"open", "closed", "listed"}) {
+    fs::create_directory(folder / name);
+  }
+  fs::create_directory_symlink("open", folder / "link");
+  test::write_file(folder / "open/file", "");
+  fs::permissions(folder.path(), fs::perms(0755));
+  fs::permissions(folder / "open", fs::perms(0555));
+  fs::permissions(folder / "closed", fs::perms(0));
+  fs::permissions(folder / "listed", fs::perms(0444));
+  EXPECT_THAT(
+      error_of([&] { CheckpointFolder kept(folder / "link/file/a"); }),
+      is_error(ErrorCode::kInvalidArgument, (folder / "link/file").string() + " is a file, not a folder"));
+  {
+    const test::OrdinaryUser user;
+    for (const char* name : {"open/new", "open/new/a", "closed/new"}) {
+      EXPECT_THAT(
+          error_of([&] { CheckpointFolder kept(folder / name); }),
+          is_error(ErrorCode::kPermissionDenied, "cannot create the folder " + (folder / name).string()));
+    }
+    EXPECT_ERROR(ErrorCode::kPermissionDenied, CheckpointFolder(folder / "closed"));
+    EXPECT_ERROR(ErrorCode::kPermissionDenied, CheckpointFolder(folder / "listed"));
+  }
+  for (const char* name : {"open", "closed", "listed"}) {
+    fs::permissions(folder / name, fs::perms::owner_all);  // so that they can be deleted
+  }
+}
+
+TEST(CheckpointFolders, FileSystemsWithoutLocksAreUsedWithoutThem) {
+  const TemporaryFolder folder;
+  has_locks = false;
+  EXPECT_NO_THROW(CheckpointFolder(folder.path()).save(TrainerState()));
+  has_locks = true;
+  EXPECT_EQ(load_checkpoint(folder.path()).state.step, 0);
 }
 
 // On a slow disk, flushing takes most of the time of a small checkpoint.

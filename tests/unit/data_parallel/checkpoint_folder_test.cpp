@@ -58,9 +58,41 @@ TEST(CheckpointFolderTest, LatestIsAddedIfAProcessWasKilledBeforeItDid) {
   state.step = 7;
   CheckpointFolder(folder.path()).save(state);
   fs::remove(folder / "latest");
+  for (int i = 0; i < 2; ++i) {  // the second one finds the link that the first one has added
+    const CheckpointFolder next(folder.path());
+    EXPECT_EQ(fs::read_symlink(folder / "latest"), "step-000000000007");
+    EXPECT_THAT(folder.names(), UnorderedElementsAre("latest", "step-000000000007"));
+  }
+}
+
+// A damaged checkpoint's message says so.
+TEST(CheckpointFolderTest, TheOneBeforeIsUsedIfTheUserRemovesTheLatest) {
+  const TemporaryFolder folder;
+  for (const std::int64_t step : {7, 9}) {
+    TrainerState state;
+    state.step = step;
+    CheckpointFolder(folder.path()).save(state);
+  }
+  fs::remove_all(folder / "step-000000000009");
+  EXPECT_EQ(load_checkpoint(folder.path()).state.step, 7);
   const CheckpointFolder next(folder.path());
+  EXPECT_EQ(next.latest(), folder / "step-000000000007");
   EXPECT_EQ(fs::read_symlink(folder / "latest"), "step-000000000007");
-  EXPECT_THAT(folder.names(), UnorderedElementsAre("latest", "step-000000000007"));
+  EXPECT_EQ(load_checkpoint(folder / "latest").state.step, 7);
+}
+
+// A run that starts anew keeps its own checkpoints, and those of later steps stay.
+TEST(CheckpointFolderTest, LatestNamesTheLastOneSavedWhateverItsStep) {
+  const TemporaryFolder folder;
+  CheckpointFolder kept(folder.path(), 1);
+  for (const std::int64_t step : {10, 3, 4}) {
+    TrainerState state;
+    state.step = step;
+    kept.save(state);
+    EXPECT_EQ(load_checkpoint(folder.path()).state.step, step);
+  }
+  EXPECT_EQ(kept.latest(), folder / "step-000000000004");
+  EXPECT_THAT(folder.names(), UnorderedElementsAre("latest", "step-000000000004", "step-000000000010"));
 }
 
 }  // namespace

@@ -40,9 +40,9 @@ Checkpoint load_checkpoint_notes(const std::filesystem::path& folder);
 class CheckpointFolder {
  public:
   // Creates the folder if it does not exist, removes what a killed process has left unfinished, and adds `latest` if it
-  // is missing. Keeps the last `keep` checkpoints, at least 1. Errors: kInvalidArgument: `keep` is 0; `folder` or a
-  // parent folder is a file or a symbolic link without a target; `latest` in it is not a symbolic link;
-  // kFailedPrecondition: another process or object uses it; kPermissionDenied.
+  // is missing or names no checkpoint. Keeps the last `keep` checkpoints, at least 1. Errors: kInvalidArgument: `keep`
+  // is 0; `folder` or a parent folder is a file or a symbolic link without a target; `latest` in it is not a symbolic
+  // link; kFailedPrecondition: another process or object uses it; kPermissionDenied.
   explicit CheckpointFolder(const std::filesystem::path& folder, std::uint32_t keep = 3);
   ~CheckpointFolder();
   CheckpointFolder(const CheckpointFolder&) = delete;
