@@ -107,7 +107,10 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   }
   for (std::size_t i = 0; i < std::min(state.bindings.size(), binding_values.size()); ++i) {
     const Symbol& symbol = options.bindings[i];
-    if (state.bindings[i] < symbol.low || state.bindings[i] >= symbol.high) {
+    const std::uint64_t distance =
+        static_cast<std::uint64_t>(state.bindings[i]) - static_cast<std::uint64_t>(symbol.low);
+    if (state.bindings[i] < symbol.low || state.bindings[i] >= symbol.high ||
+        distance % static_cast<std::uint64_t>(symbol.step) != 0) {
       problems += "; the binding '" + symbol.name + "' is " + number(state.bindings[i]) + ", out of range";
     }
   }

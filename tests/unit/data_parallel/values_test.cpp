@@ -156,6 +156,28 @@ TEST(ReadValues, UsesTheLatestBatchOfAFeed) {
   }
 }
 
+TEST(ReadValues, OfNothingAndOfGradientsOutsideOfTheirStepAreErrors) {
+  for (const std::int64_t shards : {1, 2}) {
+    Line line;
+    data_parallel(options_for(shards, 0.0F), kInputs, kInputs, line.loss(), [&](Trainer& trainer) {
+      EXPECT_THAT(test::error_of([&] { (void)trainer.read_values(Tensor()); }),
+                  test::is_error(ErrorCode::kInvalidArgument, "read_values: an operand is an empty Tensor"));
+      const auto has_no_gradient = [&] {
+        EXPECT_THAT(test::error_of([&] { (void)trainer.read_values("gradient/w"); }),
+                    test::is_error(ErrorCode::kFailedPrecondition, "a step may keep no gradients"));
+      };
+      has_no_gradient();
+      trainer.step();
+      has_no_gradient();
+      trainer.launch_gradients();
+      EXPECT_EQ(trainer.read_values("gradient/w").size(), 1U);
+      trainer.grad_sync();
+      trainer.update();
+      has_no_gradient();
+    });
+  }
+}
+
 TEST(LearningRate, MayReadData) {
   const Tensor rates = tensor<float>({0.01F, 0.03F, 0.02F}, {3}, "rates");
   const Symbol turn{"turn", 0, 3, 1};
