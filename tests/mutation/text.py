@@ -95,7 +95,7 @@ class Source:
             return False
         if re.search(r"\]\s*(\([^{}]*\))?\s*(mutable|noexcept|-> [\w:<>&*]+)*\s*$", head):
             return True  # a lambda
-        return bool(re.search(r"\)\s*(const|noexcept|override|final|try|-> [\w:<>&*, ]+|: .*)*\s*$", head, re.DOTALL)) \
+        return bool(re.search(r"\)\s*((const|noexcept|override|final|try|-> [\w:<>&*, ]+|: .*)\s*)*$", head, re.DOTALL)) \
             and not re.search(r"=\s*$", head)
 
     def in_body(self, position):
