@@ -3,7 +3,6 @@
 #include "device/communicator.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "device/call.h"
@@ -58,11 +57,6 @@ bool Communicator::has_failed() const noexcept {
 void Communicator::abort() const noexcept {
   Status status;
   attempt<&yoke_collectives_api::communicator_abort>(device().backend()->state(), status, get());
-}
-
-void Communicator::leak() noexcept {
-  (void)new (std::nothrow) std::shared_ptr<Device>(handle_.get_deleter().device);
-  (void)handle_.release();  // NOLINT(bugprone-unused-return-value)
 }
 
 void Communicator::Destroy::operator()(yoke_communicator* communicator) const noexcept {

@@ -36,8 +36,6 @@ class Communicator {
   void wait(std::chrono::nanoseconds timeout) const;
   bool has_failed() const noexcept;
   void abort() const noexcept;
-  // Gives up the communicator without destroying it, because pending work may never end.
-  void leak() noexcept;
 
  private:
   struct Destroy {

@@ -19,25 +19,20 @@ namespace {
 
 constexpr const char* kKindNames[] = {"", "all_reduce", "reduce_scatter", "all_gather", "broadcast"};
 
-// The accesses of a part. Of two ranges in one buffer, one may lie within the other.
+// The accesses of a part, whose source and target are in one buffer, one within the other.
 std::vector<Access> accesses_of(const CollectiveCall::Part& part) {
-  const auto access_of = [](const BufferView& view, bool writes) {
-    return Access{&view.buffer->hazards(), view.offset, view.offset + view.byte_count, !writes, writes};
-  };
-  std::vector<Access> accesses = {access_of(part.target, true)};
-  if (part.source.buffer != nullptr) {
-    accesses.push_back(access_of(part.source, false));
+  Hazards& hazards = part.target.buffer->hazards();
+  const auto end_of = [](const BufferView& view) { return view.offset + view.byte_count; };
+  if (part.source.buffer == nullptr) {
+    return {{&hazards, part.target.offset, end_of(part.target), false, true}};
   }
-  if (part.source.buffer == part.target.buffer && accesses[0].begin < accesses[1].end &&
-      accesses[1].begin < accesses[0].end) {
-    const bool target_is_inner = accesses[0].end - accesses[0].begin < accesses[1].end - accesses[1].begin;
-    const Access inner = accesses[target_is_inner ? 0 : 1];
-    const Access outer = accesses[target_is_inner ? 1 : 0];
-    accesses.assign(3, outer);
-    accesses[0].end = inner.begin;
-    accesses[1] = {outer.hazards, inner.begin, inner.end, true, true};
-    accesses[2].begin = inner.end;
-  }
+  const bool target_is_inner = part.target.byte_count < part.source.byte_count;
+  const BufferView& inner = target_is_inner ? part.target : part.source;
+  const BufferView& outer = target_is_inner ? part.source : part.target;
+  std::vector<Access> accesses = {
+      {&hazards, outer.offset, inner.offset, target_is_inner, !target_is_inner},
+      {&hazards, inner.offset, end_of(inner), true, true},
+      {&hazards, end_of(inner), end_of(outer), target_is_inner, !target_is_inner}};
   sort_accesses(accesses);
   return accesses;
 }
@@ -199,27 +194,12 @@ std::int32_t CollectiveCall::call_backend(Status& status, std::uint32_t& failed)
       static_cast<std::uint32_t>(sizeof(yoke_collective)));
 }
 
-// The member whose stream has failed by itself; size(): none has.
-std::uint32_t CollectiveCall::find_failed() const noexcept {
-  std::uint32_t k = 0;
-  for (; k < group_->size(); ++k) {
-    StreamState& stream = group_->stream(k);
-    stream.refresh();
-    if (stream.has_failed() && stream.error_code() != ErrorCode::kAborted) {
-      break;
-    }
-  }
-  return k;
-}
-
 void CollectiveCall::queue_together() const noexcept {
   const std::uint32_t size = group_->size();
   for (std::uint32_t k = 0; k < size; ++k) {
     StreamState& stream = group_->stream(k);
     tickets_[k] = stream.last_ticket() + 1;
-    if (stream.is_native_) {
-      stream.issued_work_.add(tickets_[k], CommandKind::kCollective, tensor_);
-    }
+    stream.issued_work_.add(tickets_[k], CommandKind::kCollective, tensor_);
     group_->set_last_ticket(k, tickets_[k]);
     stream.reserved_.store(tickets_[k]);
   }
@@ -238,7 +218,7 @@ void CollectiveCall::queue_together() const noexcept {
     group_->stream(k).issue_mutex_.unlock();
   }
   if (code != YOKE_STATUS_OK && failed == size) [[unlikely]] {
-    failed = find_failed();
+    failed = group_->find_failed();
   }
   for (std::uint32_t i = 0; i < size; ++i) {
     const std::uint32_t k = (i + (failed < size ? failed : 0)) % size;  // the one that failed comes first

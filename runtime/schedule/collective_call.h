@@ -22,16 +22,13 @@ struct StreamState;
 
 // The communicators of the members of a group that are in this process: one per stream. Functions take the position of
 // a stream. When a member fails, the communicators of all are aborted, so that no member waits for it. Thread-safe.
+// Its CollectiveCalls keep it alive, and wait for queued collectives when they end.
 class CollectiveGroup {
  public:
   // Waits until all members have joined, at most RuntimeOptions::wait_timeout. Throws the first Error.
   // Precondition: the streams are of one backend, which has collectives.
   static std::shared_ptr<CollectiveGroup> create(std::span<const std::shared_ptr<Stream>> streams,
                                                  const GroupRanks& ranks);
-  // Waits for queued collectives; see Buffer.
-  ~CollectiveGroup();
-  CollectiveGroup(const CollectiveGroup&) = delete;
-  CollectiveGroup& operator=(const CollectiveGroup&) = delete;
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(members_.size()); }
   // "member 1 of 3": its rank, and the size of the group.
@@ -44,6 +41,9 @@ class CollectiveGroup {
   std::string failure() const;
   // Aborts all communicators, unless a member has failed already.
   void fail(std::uint32_t member, ErrorCode code, std::string_view reason) noexcept;
+  // The first member whose stream has failed by itself, or else the first one whose communicator has failed; size():
+  // none has.
+  std::uint32_t find_failed() const noexcept;
   // Finds out whether a member has failed unnoticed. Costs a call per member, at most every few milliseconds.
   void poll() noexcept;
   // Collectives queued up to this ticket of the member's stream use its communicator.
@@ -80,7 +80,7 @@ class CollectiveCall {
     std::uint64_t count = 0;  // elements of a part
     std::uint32_t root = 0;
   };
-  // What a member reads and writes: separate ranges, or one within the other.
+  // What a member reads and writes: ranges of one buffer, one within the other.
   struct Part {
     BufferView source;  // without a buffer: reads nothing
     BufferView target;
@@ -115,7 +115,6 @@ class CollectiveCall {
   void begin() const;
   bool is_immediate() const;
   void queue_together() const noexcept;
-  std::uint32_t find_failed() const noexcept;
   void queue_each() const;
   std::int32_t call_backend(class Status& status, std::uint32_t& failed) const;
   // Completes the promised tickets of the members [first, end), which another member's failure left without

@@ -8,6 +8,18 @@
 
 namespace yoke::detail {
 
+namespace {
+
+void add_group(const std::shared_ptr<CollectiveGroup>& group, std::mutex& mutex,
+               std::vector<std::weak_ptr<CollectiveGroup>>& groups, std::atomic<bool>& has_groups) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(groups, [](const auto& one) { return one.expired(); });
+  groups.push_back(group);
+  has_groups.store(true);
+}
+
+}  // namespace
+
 std::string CollectiveGroup::member_name(std::uint32_t member) const {
   return "member " + std::to_string(first_rank_ + member) + " of " + std::to_string(total_);
 }
@@ -34,22 +46,12 @@ std::shared_ptr<CollectiveGroup> CollectiveGroup::create(std::span<const std::sh
     }
   }
   for (std::uint32_t k = 0; k < group->size(); ++k) {
-    group->stream(k).add_group(group);
+    StreamState& stream = group->stream(k);
+    add_group(group, stream.groups_mutex_, stream.groups_, stream.has_groups_);
   }
+  const BackendState& all = group->stream(0).backend();
+  add_group(group, all.groups_mutex, all.groups, all.has_groups);
   return group;
-}
-
-CollectiveGroup::~CollectiveGroup() {
-  if (wait_idle()) {
-    return;
-  }
-  for (Communicator& communicator : communicators_) {
-    communicator.leak();
-  }
-  stream(0).backend().runtime->log_leak([&] {
-    return "communicator.leak stream=\"" + stream(0).name + "\" members=" + std::to_string(size()) +
-           " reason=\"collectives are still pending after the wait timeout\"";
-  });
 }
 
 bool CollectiveGroup::wait_idle() noexcept {
@@ -91,6 +93,21 @@ void CollectiveGroup::fail(std::uint32_t member, ErrorCode code, std::string_vie
   }
 }
 
+// A stream that has failed skips its part of later collectives, so the others would wait for it. It comes before
+// members that failed because of it.
+std::uint32_t CollectiveGroup::find_failed() const noexcept {
+  for (std::uint32_t k = 0; k < size(); ++k) {
+    stream(k).refresh_native();
+    if (stream(k).has_failed() && stream(k).error_code() != ErrorCode::kAborted) {
+      return k;
+    }
+  }
+  const auto failed =
+      std::find_if(communicators_.begin(), communicators_.end(),
+                   [](const Communicator& communicator) { return communicator.has_failed(); });
+  return static_cast<std::uint32_t>(failed - communicators_.begin());
+}
+
 void CollectiveGroup::poll() noexcept {
   constexpr std::chrono::milliseconds kInterval{5};
   const std::int64_t now = Clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -99,23 +116,9 @@ void CollectiveGroup::poll() noexcept {
       !next_poll_ns_.compare_exchange_strong(next, now + std::chrono::nanoseconds(kInterval).count())) {
     return;
   }
-  // A stream that has failed skips its part of later collectives, so the others would wait for it. It comes
-  // before members that failed because of it.
-  std::uint32_t member = 0;
-  for (; member < size(); ++member) {
-    stream(member).refresh_native();
-    if (stream(member).has_failed() && stream(member).error_code() != ErrorCode::kAborted) {
-      break;
-    }
-  }
+  const std::uint32_t member = find_failed();
   if (member == size()) {
-    const auto failed =
-        std::find_if(communicators_.begin(), communicators_.end(),
-                     [](const Communicator& communicator) { return communicator.has_failed(); });
-    if (failed == communicators_.end()) {
-      return;
-    }
-    member = static_cast<std::uint32_t>(failed - communicators_.begin());
+    return;
   }
   try {
     if (stream(member).has_failed()) {
@@ -128,18 +131,6 @@ void CollectiveGroup::poll() noexcept {
   } catch (const std::exception& error) {  // out of memory
     fail(member, ErrorCode::kResourceExhausted, error.what());
   }
-}
-
-void StreamState::add_group(const std::shared_ptr<CollectiveGroup>& group) {
-  const std::lock_guard lock(groups_mutex_);
-  std::erase_if(groups_, [](const auto& one) { return one.expired(); });
-  groups_.push_back(group);
-  has_groups_.store(true);
-  const BackendState& all = backend();
-  const std::lock_guard all_lock(all.groups_mutex);
-  std::erase_if(all.groups, [&](const auto& one) { return one.expired() || one.lock() == group; });
-  all.groups.push_back(group);
-  all.has_groups.store(true);
 }
 
 namespace {

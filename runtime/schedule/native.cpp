@@ -218,15 +218,14 @@ bool StreamState::is_device_lost() const noexcept {
   Status status;
   yoke_stream* probe = nullptr;
   const yoke_stream_args args = {sizeof(args), 0, 0, 0};
-  bool works = attempt<&yoke_stream_api::stream_create>(backend(), status, device->get(), &args, &probe) ==
-                   YOKE_STATUS_OK &&
-               probe != nullptr;
-  if (works) {
-    works =
-        attempt<&yoke_stream_api::stream_wait>(backend(), status, probe, std::uint64_t{0}) == YOKE_STATUS_OK;
-    destroy<&yoke_stream_api::stream_destroy>(backend(), probe);
+  if (attempt<&yoke_stream_api::stream_create>(backend(), status, device->get(), &args, &probe) !=
+      YOKE_STATUS_OK) {
+    return true;
   }
-  return !works;
+  const std::int32_t code =
+      attempt<&yoke_stream_api::stream_wait>(backend(), status, probe, std::uint64_t{0});
+  destroy<&yoke_stream_api::stream_destroy>(backend(), probe);
+  return code != YOKE_STATUS_OK;
 }
 
 // Precondition: issue_mutex_ is held. Completes the tickets of events that are done. Returns the first
@@ -251,7 +250,7 @@ const StreamState::NativeEvent* StreamState::query_events() noexcept {
 
 void StreamState::refresh() noexcept {
   refresh_native();
-  if (is_native_ && !is_complete(last_ticket())) {
+  if (!is_complete(last_ticket())) {
     poll_groups();
   }
 }

@@ -105,8 +105,6 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   NativeHandle native_handle();  // throws kUnimplemented
   StreamReport report();         // what it is doing
   std::string activity_text();   // the same for messages: "; it runs launch of 'gradient'"
-  // The stream is a member of the group: its waits detect when other members fail.
-  void add_group(const std::shared_ptr<CollectiveGroup>& group);
 
   // Queuing. Called from one thread at a time. promise() records the accesses of the next `ticket_count`
   // tickets; each emit() queues one command with the next ticket; depend() makes the next emit() wait.
@@ -158,7 +156,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
 
  private:
   friend class CollectiveCall;   // queues on several streams at once
-  friend class CollectiveGroup;  // for backend()
+  friend class CollectiveGroup;  // for backend() and the groups
   static constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
   // A native event recorded after the command `ticket`.

@@ -144,7 +144,7 @@ void StreamState::run(Command& command) noexcept {
     if (delay_us_ != 0 && !is_inline) {
       inject_delay(ticket);
     }
-    if (command.kind == CommandKind::kCollective && !is_inline) {
+    if (command.kind == CommandKind::kCollective) {
       const WorkerPool::Blocking for_other_members;
       issue(command);
     } else {
