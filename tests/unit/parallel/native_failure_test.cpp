@@ -231,6 +231,31 @@ TEST_F(Scripted, StreamsForgetGroupsThatHaveEnded) {
   EXPECT_NO_THROW(stream(0).wait());
 }
 
+class OneWorker : public Scripted {
+ protected:
+  OneWorker() : Scripted({.worker_threads = 1}) {}
+};
+
+// A member's call may wait for those of the others.
+TEST_F(OneWorker, QueuesForAllMembersAtTheSameTime) {
+  const auto control = register_backend(rig.runtime, 1, Rig::make_control(Streams::kNative));
+  const auto device = rig.runtime.backend(control->name)->open_device(0);
+  const auto elsewhere = Stream::create(device);
+  const BufferView buffer = buffer_of<float>(device, 1);
+  script_.on_queue = [this](auto) { EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 10s)); };
+  control->is_blocked = true;
+  fill(*elsewhere, buffer, 1.0F);
+  stream(1).wait_for(elsewhere->record());
+  const LinkedCollective sum = group->all_reduce("g");
+  sum.run();
+  control->is_blocked = false;
+  // Waits of a stream would replace a worker that is stuck.
+  EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 5s));
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    EXPECT_NO_THROW(stream(k).wait());
+  }
+}
+
 class ShortWait : public Scripted {
  protected:
   ShortWait() : Scripted({.wait_timeout = 100ms}) {}

@@ -62,6 +62,24 @@ TEST_P(ClosingTest, DestructorWaitsForWorkUnlessAWaitHasMissedTheDeadline) {
   }
 }
 
+TEST_P(ClosingTest, DestructorWaitsForWorkIfSomeWasDoneSinceAWaitMissedTheDeadline) {
+  Rig rig(GetParam(), with_timeout(200ms));
+  const BufferView buffer = rig.buffer(1);
+  auto stream = rig.stream();
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  EXPECT_ERROR(ErrorCode::kDeadlineExceeded, stream->wait());
+  rig.control->is_blocked = false;
+  stream->wait(30s);
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*stream, buffer, 1);
+  fill<std::uint8_t>(*stream, buffer, 2);
+  const Event event = stream->record();
+  const Unblocking soon(rig);
+  stream.reset();
+  EXPECT_NO_THROW(event.wait(0ns));
+}
+
 TEST_P(ClosingTest, FinishWaitsForAllStreams) {
   Rig rig(GetParam());
   const std::array<std::shared_ptr<Stream>, 3> streams = {rig.stream(), nullptr, rig.stream()};

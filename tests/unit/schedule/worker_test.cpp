@@ -276,6 +276,22 @@ TEST(WorkerTest, ParkedStreamCanBeAborted) {
   slow->wait();
 }
 
+TEST(WorkerTest, ParkedStreamEndsItsWaitWhenTheOtherStreamFails) {
+  Rig rig(Streams::kWorker, with_workers(2));
+  const auto busy = rig.stream();
+  const auto other = rig.stream();
+  const BufferView buffer = rig.buffer(1);
+  rig.control->is_blocked = true;
+  fill<std::uint8_t>(*busy, buffer, 1);
+  EXPECT_TRUE(wait_for_calls(*rig.control, 1));
+  other->wait_for(busy->record());
+  busy->abort();
+  EXPECT_ERROR(ErrorCode::kAborted, other->wait(10s));
+  EXPECT_FALSE(busy->is_idle());  // its call still runs
+  rig.control->is_blocked = false;
+  EXPECT_ERROR(ErrorCode::kAborted, busy->wait());
+}
+
 TEST(WorkerTest, AbortOfOneParkedStreamLeavesTheOthersWaiting) {
   Rig rig(Streams::kWorker, with_workers(1));
   const auto slow = rig.stream("slow");
