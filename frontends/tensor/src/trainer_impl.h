@@ -362,7 +362,6 @@ struct Trainer::Impl {
   std::uint64_t evaluation_count = 0;
   double setup_seconds = 0;
 
-  bool is_built = false;                     // whether build() has begun
   std::optional<detail::Snapshot> snapshot;  // of shards that this Impl replaces, until it is ready
   // The set with the parameters of the latest step that has finished. Shared with evaluations.
   const std::shared_ptr<std::uint32_t> whole_set = std::make_shared<std::uint32_t>(0);

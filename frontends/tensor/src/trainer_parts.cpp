@@ -39,11 +39,7 @@ GradientPart part_of(const NamedProgram& whole, const passes::Cut& cut, const pr
     named.rename[name] = found != whole.rename.end() ? found->second : carried_name(name);
     tensors.insert(named.rename[name]);
   }
-  for (const passes::Cut::Carried& carried : cut.carried) {
-    if (tensors.contains(carried_name(carried.tensor.name))) {
-      result.carried.push_back(carried);
-    }
-  }
+  result.carried = cut.carried;
   std::copy_if(whole.literals.begin(), whole.literals.end(), std::back_inserter(named.literals),
                [&](const auto& literal) { return tensors.contains(literal.first); });
   std::copy_if(whole.scalars.begin(), whole.scalars.end(), std::back_inserter(named.scalars),
@@ -216,9 +212,7 @@ void Trainer::Impl::each_gradient_program(
 
 void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
   for (std::uint32_t k = 0; carried_byte_count != 0 && k < active_shards(variants[0]); ++k) {
-    if (!contexts[k].has(kCarried)) {
-      contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
-    }
+    contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
   }
   const std::size_t part_count = after_part.size();
   for (Variant& variant : variants) {

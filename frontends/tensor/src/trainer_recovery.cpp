@@ -116,9 +116,7 @@ void Trainer::Impl::settle() {
   losses.owner_tensor.assign(memory->begin(), memory->begin() + static_cast<std::ptrdiff_t>(size));
   record_losses(detail::numbers_of(type, all.first(losses_size)),
                 detail::numbers_of(Type::kF64, all.subspan(losses_size, metrics_size)));
-  if (is_scaled()) {
-    scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());
-  }
+  scale_bytes.assign(all.end() - static_cast<std::ptrdiff_t>(scale_size), all.end());
   kept_batches.erase(step_number);
   *whole_set = step_plan.set();
 }
@@ -190,7 +188,7 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
   const auto earliest = std::min_element(first.begin(), first.end(), [](const Stream* a, const Stream* b) {
     return a != nullptr && (b == nullptr || *a->failed_at() < *b->failed_at());
   });
-  if (earliest != first.end() && *earliest != nullptr) {
+  if (*earliest != nullptr) {
     add(static_cast<std::size_t>(earliest - first.begin()), (*earliest)->failure()->what());
   }
   return found;
@@ -257,7 +255,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
   next->options.prior_contexts.clear();
   const std::vector<std::int64_t>& used_weights = kept_row_weights.empty() ? row_weights : kept_row_weights;
   std::map<std::string, std::size_t> counts;
-  for (std::size_t k = 0; k < is_lost.size() && next->shard_devices.size() < used; ++k) {
+  for (std::size_t k = 0; next->shard_devices.size() < used; ++k) {
     if (!is_lost[k]) {
       next->shard_backends.push_back(shard_backends[k]);
       next->shard_ordinals.push_back(shard_ordinals[k]);
@@ -302,7 +300,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
 }
 
 bool Trainer::Impl::lose_shards(std::unique_ptr<Impl>& impl) {
-  if (!impl->redistributes() || impl->shard_backends.size() < 2) {
+  if (!impl->redistributes()) {
     return false;
   }
   const auto nothing = std::make_shared<std::vector<std::byte>>();
@@ -346,8 +344,8 @@ bool Trainer::Impl::lose_shards(std::unique_ptr<Impl>& impl) {
 
 // Shards that are left keep the weights that the caller gave them last.
 void Trainer::Impl::keep_row_weights() {
-  if (is_varying() && std::any_of(kept_row_weights.begin(), kept_row_weights.end(),
-                                  [](std::int64_t weight) { return weight != 0; })) {
+  if (std::any_of(kept_row_weights.begin(), kept_row_weights.end(),
+                  [](std::int64_t weight) { return weight != 0; })) {
     row_weights = kept_row_weights;
     plan = detail::RowPlan::make(plan.total, plan.batch, micro_weights());
   }
@@ -358,9 +356,8 @@ void Trainer::Impl::restart(std::unique_ptr<Impl>& impl) {
   if (!impl->snapshot) {
     return;
   }
-  if (impl->is_built) {  // an earlier attempt has failed
-    impl = impl->successor(std::vector<bool>(impl->shard_backends.size(), false));
-  }
+  // An earlier attempt may have failed.
+  impl = impl->successor(std::vector<bool>(impl->shard_backends.size(), false));
   impl->build();
   impl->keep_row_weights();
   for (const std::weak_ptr<Evaluation::Impl>& each : impl->evaluations) {

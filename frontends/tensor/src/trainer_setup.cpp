@@ -312,7 +312,6 @@ void Trainer::Impl::set_up() {
 }
 
 void Trainer::Impl::build() {
-  is_built = true;
   plan_micro_batches();
   build_graphs();
   open_shards();

@@ -333,6 +333,7 @@ TEST(ExampleLoop, GoesOnFromPriorContexts) {
     context.stream()->wait();
     EXPECT_EQ(now, trained);
   }
+  loop.options.shards = 2;  // as many
   EXPECT_EQ(example_train_loop(loop, kX, kY, model, kMse).infer_callback(kX).size(), 4U);
 
   loop.per_epoch = {};

@@ -2,6 +2,7 @@
 // tests/unit/data_parallel/overlap_test.cpp: gradient programs in parts, between which buckets are merged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/all_reduce.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "common.h"
+#include "error_of.h"
 #include "rig.h"
 
 namespace yoke::testing {
@@ -120,6 +122,9 @@ TEST(GradientPrograms, OfShardsAreWhole) {
     for (const Shard& shard : trainer.shard_list()) {
       EXPECT_EQ(shard.gradient.name(), "gradient");
     }
+    const std::uint64_t link_count = watched.control->link_count;
+    (void)trainer.shard_list();
+    EXPECT_EQ(watched.control->link_count, link_count) << "they are linked once";
     trainer.launch_gradients();
     const std::string bias = "gradient/" + trainer.owner_params().back().name();
     const std::vector<float> parts = trainer.read_values(bias);
@@ -127,6 +132,36 @@ TEST(GradientPrograms, OfShardsAreWhole) {
     trainer.shard_list()[0].gradient.run(std::span(&row, 1));
     EXPECT_EQ(trainer.read_values(bias), parts);
   });
+}
+
+// A feed's batches use several tensors in turn, and a loss with all_reduce does not run in one launch.
+TEST(GradientPrograms, OfShardsAreEmptyIfOneLaunchIsNotEnough) {
+  DataParallelOptions options = options_for(2, 0.1F);
+  options.overlap = Overlap::kOn;
+  options.bucket_byte_count = 256;
+  const Tensor x = tensor(some_numbers(24, 1), {8, 3});
+  const Tensor y = tensor(some_numbers(16, 2), {8, 2});
+  const auto model = nn::sequential(nn::linear(16), nn::tanh(), nn::linear(2));
+  const Feed feed{{YOKE_TYPE_F32, {8, 3}}, {YOKE_TYPE_F32, {8, 2}}, [&](std::int64_t) {
+                    return Batch{x, y};
+                  }};
+  const auto is_empty = [](Trainer& trainer) {
+    for (const Shard& shard : trainer.shard_list()) {
+      EXPECT_ERROR(ErrorCode::kFailedPrecondition, (void)shard.gradient.name());
+    }
+  };
+  data_parallel(
+      options, feed, [&](const Tensor& a, const Tensor& b) { return mse(model(a), b); },
+      [&](Trainer& trainer) {
+        EXPECT_TRUE(trainer.overlaps());
+        is_empty(trainer);
+      });
+  data_parallel(
+      options, x, y,
+      [&](const Tensor& a, const Tensor& b) {
+        return mse(model(a - all_reduce(mean(a, {0}), Reduction::kSum)), b);
+      },
+      is_empty);
 }
 
 }  // namespace

@@ -138,6 +138,10 @@ TEST(RowWeights, InvalidWeightsAreRefused) {
               }),
               is_error(kInvalid, "the weight of shard 1 is 0", "choose 1 to 1000000"));
   EXPECT_THAT(error_with([](Setting& setting) {
+                setting.fixed_weights = {1'000'001, 1};
+              }),
+              is_error(kInvalid, "the weight of shard 0 is 1000001", "choose 1 to 1000000"));
+  EXPECT_THAT(error_with([](Setting& setting) {
                 setting.fixed_weights = {1, 1};
                 setting.reproducible = 4;
               }),
