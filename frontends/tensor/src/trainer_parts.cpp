@@ -211,7 +211,7 @@ void Trainer::Impl::each_gradient_program(
 }
 
 void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
-  for (std::uint32_t k = 0; carried_byte_count != 0 && k < active_shards(variants[0]); ++k) {
+  for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
     contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
   }
   const std::size_t part_count = after_part.size();

@@ -231,9 +231,7 @@ Snapshot Trainer::Impl::take_snapshot(const std::vector<bool>& is_lost) const {
 void Trainer::Impl::restore_snapshot() {
   for (std::size_t k = 0; k < (step_plan.shares_parameters() ? 1 : contexts.size()); ++k) {
     for (const auto& [name, bytes] : *snapshot) {
-      if (contexts[k].has(name)) {
-        contexts[k].from_host(name, bytes);
-      }
+      contexts[k].from_host(name, bytes);
     }
   }
   if (losses.has_any) {

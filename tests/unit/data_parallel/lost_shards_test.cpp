@@ -89,8 +89,7 @@ TEST_F(LostShards, AreReplacedOnlyOnRequest) {
                   trainer.step();
                   trainer.wait();
                   fail(0);
-                  trainer.step();
-                  trainer.wait();
+                  (void)all_values(trainer);
                 });
               }),
               is_error(ErrorCode::kInternal, "injected this failure"));
@@ -108,7 +107,7 @@ TEST_F(LostShards, OthersMayStillBeWorking) {
 }
 
 TEST_F(LostShards, AreAnErrorWhileWorkOfAnotherHangs) {
-  timeout = 200ms;
+  timeout = 300ms;
   const Error failure(ErrorCode::kAborted, "the trainer cannot go on");
   const auto body = [&](Trainer& trainer) {
     Evaluation evaluation =
@@ -158,24 +157,35 @@ TEST_F(LostShards, AreNotReadAnymore) {
   expect_near(values, expected);
 }
 
+std::atomic<test::Control*> awaited = nullptr;
+
 TEST_F(LostShards, MayBeLostWhileOthersAreReplaced) {
+  // Shard 2 gets no memory, and so none of the parameters, before a call of shard 1 has failed.
+  control(2).backend.buffer_create = [](yoke_device* device, const yoke_buffer_args* args,
+                                        yoke_buffer** out_buffer, yoke_error* error) -> std::int32_t {
+    if (test::Control* const failing = awaited) {
+      test::wait_until([&] { return failing->fail_after < 0; }, 1s);
+      std::this_thread::sleep_for(1ms);  // until the stream has noticed
+    }
+    return sdk::detail::kBackendTable.buffer_create(device, args, out_buffer, error);
+  };
   const std::vector<float> expected = values_with(3, [](Trainer&) {});
-  for (const std::int64_t good : {0, 3, 6}) {
-    std::int64_t fails_in = 2;  // checks of the memory before the second loss
-    options.check_memory = [&](std::span<const MemoryNeed>) {
-      if (--fails_in == 0) {
-        fail(1, good);
-      }
-    };
-    const std::vector<float> values = values_with(3, [&](Trainer& trainer) {
-      if (trainer.step_count() == 1) {
-        fail(0);
-      } else {
-        EXPECT_EQ(trainer.lost_shards().size(), 2U) << "call " << good;
-      }
-    });
-    expect_near(values, expected);
-  }
+  int checks = 0;  // of the memory; the second one is before the second loss
+  options.check_memory = [&](std::span<const MemoryNeed>) {
+    if (++checks == 2) {
+      fail(1);
+      awaited = &control(1);
+    }
+  };
+  const std::vector<float> values = values_with(3, [&](Trainer& trainer) {
+    if (trainer.step_count() == 1) {
+      fail(0);
+    } else {
+      EXPECT_EQ(trainer.lost_shards().size(), 2U);
+    }
+  });
+  awaited = nullptr;
+  expect_near(values, expected);
 }
 
 TEST_F(LostShards, LeaveDevicesThatCompileNothingAgain) {
@@ -256,6 +266,21 @@ TEST_F(LostShards, NameTheWorkThatFailedFirst) {
     });
   }
   EXPECT_EQ(lost.size(), 2U);
+}
+
+// The shards wait for each other's gradients, so all of them fail.
+TEST_F(LostShards, AreThoseThatFailedFirst) {
+  for (const std::size_t first : {0U, 1U}) {
+    train(2, [&](Trainer& trainer) {
+      trainer.step();
+      control(first).delay_us = 5000;  // the other one is waiting by then
+      fail(first);
+      trainer.step();
+      EXPECT_EQ(trainer.lost_shards().at(0).shard, first);
+      EXPECT_THAT(trainer.lost_shards()[0].reason, Not(HasSubstr("it waited")));
+      control(first).delay_us = 0;
+    });
+  }
 }
 
 TEST_F(LostShards, KeepTheFirstStepWithABadLoss) {

@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Counts the compiled parts of the gradient program, and holds the last one on every shard until a bucket is merged
+// Counts the compiled gradient programs and their parts, and holds the last one on every shard until a bucket is merged
 // and updated.
 class Watched {
  public:
@@ -32,6 +32,7 @@ class Watched {
         const std::string_view name = text.substr(at + std::string_view("program ").size());
         last_part = std::max(last_part, std::string(name.substr(0, name.find('('))));
       }
+      whole_count += text.find("program gradient(") != std::string_view::npos ? 1 : 0;
     };
     control->on_run = [this](std::string_view program) {
       if (is_training && program == "update") {
@@ -46,6 +47,7 @@ class Watched {
   const std::shared_ptr<test::Control> control;
   std::string last_part;  // its name; there are fewer than 10
   std::atomic<int> part_count = 0;
+  std::atomic<int> whole_count = 0;
   std::atomic<int> update_count = 0;
   std::atomic<int> held_count = 0;
   std::atomic<bool> is_training = false;
@@ -108,7 +110,13 @@ TEST(GradientPrograms, RunWholeWithoutOverlap) {
   EXPECT_GE(parts_with(options), 4);
   options.overlap = Overlap::kOff;
   EXPECT_EQ(parts_with(options), 0);
+  options.merge = MergeStrategy::kOwner;  // has several buckets also without overlap
+  EXPECT_EQ(parts_with(options), 0);
+  options.merge = MergeStrategy::kAuto;
   options.overlap = Overlap::kOn;
+  options.varying_rows = true;
+  EXPECT_EQ(parts_with(options), 0) << "rows are computed in pieces";
+  options.varying_rows = false;
   options.reproducible = 4;
   EXPECT_EQ(parts_with(options), 0) << "the micro-batches are added up first";
   options.reproducible = 0;
@@ -119,12 +127,14 @@ TEST(GradientPrograms, RunWholeWithoutOverlap) {
 TEST(GradientPrograms, OfShardsAreWhole) {
   Watched watched;
   train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {
+    EXPECT_EQ(watched.whole_count, 0) << "shard_list() compiles them";
     for (const Shard& shard : trainer.shard_list()) {
       EXPECT_EQ(shard.gradient.name(), "gradient");
     }
     const std::uint64_t link_count = watched.control->link_count;
     (void)trainer.shard_list();
     EXPECT_EQ(watched.control->link_count, link_count) << "they are linked once";
+    EXPECT_EQ(watched.whole_count, 1);
     trainer.launch_gradients();
     const std::string bias = "gradient/" + trainer.owner_params().back().name();
     const std::vector<float> parts = trainer.read_values(bias);
@@ -132,6 +142,39 @@ TEST(GradientPrograms, OfShardsAreWhole) {
     trainer.shard_list()[0].gradient.run(std::span(&row, 1));
     EXPECT_EQ(trainer.read_values(bias), parts);
   });
+}
+
+TEST(GradientPrograms, OfFirstMicroBatchesAreLinkedBefore) {
+  Watched watched;
+  DataParallelOptions options = options_for(2, 0.1F);
+  options.accumulate = 2;
+  train(watched, options, [&](Trainer& trainer) {
+    EXPECT_TRUE(trainer.overlaps());
+    const std::uint64_t link_count = watched.control->link_count;
+    EXPECT_EQ(trainer.shard_list()[1].gradient.name(), "gradient");
+    EXPECT_EQ(watched.control->link_count, link_count);
+  });
+}
+
+// The last micro-batch's runs in parts, and the first one's needs more memory.
+TEST(GradientPrograms, OfMicroBatchesGiveTheSameBitsInParts) {
+  std::vector<std::vector<float>> values;
+  for (const Overlap overlap : {Overlap::kOff, Overlap::kOn}) {
+    DataParallelOptions options = options_for(2, 0.1F);
+    options.accumulate = 2;
+    options.overlap = overlap;
+    options.bucket_byte_count = 256;
+    const auto model = nn::sequential(nn::linear(16), nn::tanh(), nn::linear(2));
+    data_parallel(
+        options, tensor(some_numbers(24, 1), {8, 3}), tensor(some_numbers(16, 2), {8, 2}),
+        [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
+        [&](Trainer& trainer) {
+          trainer.step();
+          trainer.step();
+          values.push_back(all_values(trainer));
+        });
+  }
+  EXPECT_EQ(values[0], values[1]);
 }
 
 // A feed's batches use several tensors in turn, and a loss with all_reduce does not run in one launch.

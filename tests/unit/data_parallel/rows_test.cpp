@@ -74,6 +74,16 @@ TEST(VaryingRows, MatchOneShardAndCompileNothing) {
   }
 }
 
+TEST(VaryingRows, MicroBatchesWithoutRowsAddNothing) {
+  Setting setting;
+  const Outcome one = run(setting);
+  setting.varying = true;
+  setting.shards = 2;
+  setting.accumulate = 2;
+  setting.weights = {{1, 1}, {0, 1}};
+  expect_near(run(setting), one, setting);
+}
+
 TEST(VaryingRows, WorkWithEveryStrategyAndPlacement) {
   Setting setting;
   const Outcome one = run(setting);
