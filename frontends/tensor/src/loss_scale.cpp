@@ -87,7 +87,7 @@ std::vector<Update> scaled_update(const Optimizer& optimizer, const UpdateOperan
        {slope, unscaled_gradient(operands.gradient, inverse)},
        {number, scale_element(vector, kNumberOfRule)}}};
   values = rewrite(values, [&](const Node& node, const std::vector<Tensor>&) {
-    if (node.kind == Kind::kSymbol && node.symbol == step_symbol()) {
+    if (node.symbol == step_symbol()) {
       return steps;
     }
     const auto found = std::find_if(stand_ins.begin(), stand_ins.end(),

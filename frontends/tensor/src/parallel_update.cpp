@@ -101,9 +101,7 @@ struct Rounds {
   void set_own() {
     for (std::vector<Binding>& one : own) {
       for (std::size_t i = 0; i < one.size() && i < bindings->size(); ++i) {
-        if (!one[i].iterate) {
-          one[i].value = (*bindings)[i].value;
-        }
+        one[i].value = (*bindings)[i].value;  // round_robin sets those that it iterates over again
       }
     }
   }

@@ -24,12 +24,9 @@ void Trainer::Impl::set_symbols() {
 void Trainer::Impl::select(const Variant& now, std::size_t s) {
   SymbolTable& table = (*symbols)[micro_batches[s].shard];
   table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s]));
-  if (batch_number < plan.full_batches) {
-    table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
-  }
-  if (per_shard > 1) {
-    table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
-  }
+  // A smaller last batch does not read it.
+  table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
+  table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
 }
 
 // Advances the odometer of bindings by one position, the last binding fastest.
@@ -157,7 +154,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
 }
 
 void Trainer::Impl::reset_seeds() {
-  for (std::size_t k = 0; has_sums() && k < shards.size(); ++k) {
+  for (std::size_t k = 0; k < shards.size(); ++k) {
     (*symbols)[k].set(seed_symbol().name, seeds[k]);
   }
 }
@@ -356,7 +353,7 @@ Error Trainer::Impl::cause_of(const Error& seen) const {
   const Stream* first = nullptr;
   for (const auto& stream : all_streams) {
     if (stream->failed_at() && (!has_lost || stream->device()->is_lost()) &&
-        (first == nullptr || *stream->failed_at() < *first->failed_at())) {
+        (first == nullptr || stream->failed_at() < first->failed_at())) {
       first = stream.get();
     }
   }

@@ -370,9 +370,9 @@ void Trainer::Impl::build_graphs() {
     build_pieces();
   } else {
     build_variant(false);
-  }
-  if (!is_varying() && plan.tail_rows() > 0) {
-    build_variant(true);
+    if (plan.tail_rows() > 0) {
+      build_variant(true);
+    }
   }
   check_names();
   check_groups();

@@ -40,8 +40,8 @@ double Trainer::loss_value() {
 // Adds up the weighted losses of the first weights.size() micro-batches.
 double Trainer::Impl::combined_loss(std::span<const double> weights) {
   double loss = 0;
-  for (std::size_t s = 0; s < weights.size() && s < last->active; ++s) {
-    if (weights[s] != 0) {
+  for (std::size_t s = 0; s < weights.size(); ++s) {
+    if (weights[s] != 0) {  // otherwise the loss is that of an earlier step
       loss += weights[s] * static_cast<double>(read(micro_batches[s].context, "loss").at(0));
     }
   }
@@ -117,18 +117,18 @@ double Trainer::mean_loss(Reduction reduction) {
   }
   return Impl::at_step(impl_, "mean_loss()", [&] {
     double sum = 0;
-    for (std::size_t s = 0; impl_->is_varying() && s < impl_->micro_batches.size(); ++s) {
-      const double mean = impl_->take_loss_total(s, detail::kLossTotal);
-      const double of_shards = impl_->take_loss_total(s, detail::kLossTotalOfShards);
-      sum += reduction == Reduction::kMean ? mean : of_shards;
-    }
-    for (const Variant& variant : impl_->variants) {
-      if (impl_->is_varying()) {
-        break;
+    if (impl_->is_varying()) {
+      for (std::size_t s = 0; s < impl_->micro_batches.size(); ++s) {
+        const double mean = impl_->take_loss_total(s, detail::kLossTotal);
+        const double of_shards = impl_->take_loss_total(s, detail::kLossTotalOfShards);
+        sum += reduction == Reduction::kMean ? mean : of_shards;
       }
-      const std::vector<double> weights = detail::loss_weights(variant.rows, reduction);
-      for (std::size_t s = 0; s < variant.active; ++s) {
-        sum += weights[s] * impl_->take_loss_total(s, variant.loss_total);
+    } else {
+      for (const Variant& variant : impl_->variants) {
+        const std::vector<double> weights = detail::loss_weights(variant.rows, reduction);
+        for (std::size_t s = 0; s < variant.active; ++s) {
+          sum += weights[s] * impl_->take_loss_total(s, variant.loss_total);
+        }
       }
     }
     const auto steps = static_cast<double>(impl_->steps_in_loss_total);
@@ -151,7 +151,7 @@ std::optional<std::int64_t> Trainer::first_bad_step() {
       }
       const auto launches = static_cast<std::uint64_t>(-1 - count);
       // A micro-batch without rows in the last batch of an epoch has one step less per epoch.
-      const bool runs_always = impl_->is_varying() || plan.tail_rows() == 0 || plan.tail[s] > 0;
+      const bool runs_always = impl_->is_varying() || plan.tail[s] > 0;
       const std::uint64_t step =
           runs_always ? launches
                       : launches / plan.full_batches * plan.batch_count() + launches % plan.full_batches;

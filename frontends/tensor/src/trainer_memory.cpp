@@ -109,7 +109,7 @@ void Trainer::Impl::count_memory() {
       count_routine(k, {program.entry, program.text, {}, {}, {}});
     };
     step_plan.each_merge(count_sum);
-    for (std::uint32_t k = 0; has_sums() && k < active_shards(variants[0]); ++k) {
+    for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
       GradientSum::each_sum(step_plan.arenas(), extra_gradient_levels(),
                             [&](const StepProgram& program) { count_sum(k, program); });
     }
