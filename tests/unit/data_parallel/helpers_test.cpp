@@ -233,6 +233,12 @@ TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
+TEST(HandWrittenLoop, CopiesNoScalarThatTheContextLacks) {
+  const Context context(Stream::create(test_runtime()->backend(backend_name())->open_device(0)));
+  const Lowered lowered = lower("double", {{"value", scalar("factor", 2.0).tensor() * 2.0F}});
+  EXPECT_EQ(all_host_to_device(context, lowered), 0U);
+}
+
 TEST(HandWrittenLoop, KnowsWhatItsRoutinesReadAndWrite) {
   const auto runtime = test_runtime();
   Context context(Stream::create(runtime->backend(backend_name())->open_device(0)));
@@ -371,6 +377,9 @@ TEST(SavedParameters, AreRestoredIntoTheModel) {
   EXPECT_EQ(host_values(restored[0].tensor()), std::vector<double>{1});
   EXPECT_EQ(host_values(restored[1].tensor()), (std::vector<double>{1, 2, 3}));
 
+  const std::vector<Parameter> wider = {Parameter("a", {3}, Initializer::zeros(), Type::kF64)};
+  EXPECT_THAT(test::error_of([&] { restore_params(path, wider); }),
+              test::is_error(ErrorCode::kInvalidArgument, "'a' is f32[3], the model has f64[3]"));
   const std::vector<Parameter> other = {restored[0], Parameter("c", {3}, Initializer::zeros())};
   restored[0].set_values(std::as_bytes(std::span(values).last(1)));
   EXPECT_THAT(test::error_of([&] { restore_params(path, other); }),

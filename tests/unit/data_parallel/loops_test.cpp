@@ -13,9 +13,12 @@ namespace {
 using test::error_of;
 using test::is_error;
 
+const Symbol kBatch{"batch", 0, 5, 1};
+
 // y = 2x on 5 batches of one row, with one weight; the loss of a batch is a square.
 struct Workers {
-  explicit Workers(std::size_t count, const Tensor& rate = 0.01F, const Tensor& scale = 1.0F) {
+  explicit Workers(std::size_t count, const Tensor& rate = 0.01F, const Tensor& scale = 1.0F,
+                   const Symbol& batch = kBatch) {
     const float start = 0.5F;
     w.set_values(std::as_bytes(std::span(&start, 1)));
     const Tensor x = tensor<float>({1, 2, 3, 4, 5}, {5}, "x");
@@ -43,7 +46,6 @@ struct Workers {
   }
 
   std::shared_ptr<Runtime> runtime = test_runtime();
-  Symbol batch{"batch", 0, 5, 1};
   Parameter w{"w", {}, Initializer::zeros()};
   GradUpdate update;
   Lowered sgd;
@@ -160,11 +162,12 @@ TEST(ParallelUpdate, InvalidArgumentsAreErrors) {
   EXPECT_THAT(refused(unbound),
               is_error(ErrorCode::kInvalidArgument, "'batch' of routine 'gradient' has no binding",
                        "all routines must have the same bindings"));
-  ParallelUpdate other_range = workers.run;
-  other_range.bindings = std::make_shared<std::vector<Binding>>(*workers.run.bindings);
-  other_range.bindings->at(0).symbol.high = 4;
-  EXPECT_THAT(refused(other_range),
-              is_error(ErrorCode::kInvalidArgument, "has a binding with another range"));
+  for (const Symbol& other : {Symbol{"batch", 1, 5, 1}, Symbol{"batch", 0, 4, 1}, Symbol{"batch", 0, 5, 2}}) {
+    ParallelUpdate other_range = workers.run;
+    other_range.bindings = std::make_shared<std::vector<Binding>>(1, Binding{other});
+    EXPECT_THAT(refused(other_range),
+                is_error(ErrorCode::kInvalidArgument, "has a binding with another range"));
+  }
   ParallelUpdate null = workers.run;
   null.bindings = nullptr;
   EXPECT_THAT(refused(null), is_error(ErrorCode::kInvalidArgument, "the list of bindings is null"));
@@ -172,6 +175,21 @@ TEST(ParallelUpdate, InvalidArgumentsAreErrors) {
   other_symbols.grad_updates[1] = workers.run.sgd_update;
   EXPECT_THAT(refused(other_symbols), is_error(ErrorCode::kInvalidArgument,
                                                "differ in their symbols; all routines must have the same"));
+  for (const Symbol& other : {Symbol{"other", 0, 5, 1}, Symbol{"batch", 1, 5, 1}, Symbol{"batch", 0, 4, 1},
+                              Symbol{"batch", 0, 5, 2}}) {
+    other_symbols.grad_updates[1] = Workers(1, 0.01F, 1.0F, other).run.grad_updates[0];
+    EXPECT_THAT(refused(other_symbols), is_error(ErrorCode::kInvalidArgument, "differ in their symbols"));
+  }
+}
+
+TEST(ParallelUpdate, BindingsThatAreAddedOrRemovedLaterAreErrors) {
+  for (const std::size_t count : {0U, 1U << 16U}) {
+    Workers workers(2);
+    const std::function<void()> epoch = parallel_update(workers.run, workers.update);
+    *workers.run.bindings = std::vector<Binding>(count, workers.run.bindings->at(0));
+    EXPECT_THAT(error_of(epoch),
+                is_error(ErrorCode::kInvalidArgument, "every worker must have the symbols of `bindings`"));
+  }
 }
 
 // ---- the example loop ----

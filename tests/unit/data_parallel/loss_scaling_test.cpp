@@ -126,6 +126,20 @@ TEST(LossScaling, ScheduleCountsSkippedSteps) {
   EXPECT_NE(train(options, problem.x, problem.y, problem.loss_of(), 5).values, some_numbers(200, 5));
 }
 
+TEST(LossScaling, UpdatesSeeTheValuesOfOtherSymbolsThanTheStep) {
+  const Symbol phase{"phase", 5, 8, 1};
+  DataParallelOptions options = options_for(1, 0.0F);
+  options.precision = Precision::kF16;
+  options.bindings = {phase};
+  options.optimizer = Optimizer("counting", {}, [&](const Tensor& value, const Tensor&, auto&, auto&) {
+    return std::vector<Update>{{value, value + cast(symbol_value(phase), Type::kF32)}};
+  });
+  const Parameter w("w", {}, Initializer::zeros());
+  const Tensor x = tensor<float>({1e-3F}, {1});
+  const auto loss_of = [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); };
+  EXPECT_EQ(train(options, x, x, loss_of, 3).values, std::vector<float>{5 + 6 + 7});
+}
+
 TEST(LossScaling, ScaleDoublesAfter2000CleanSteps) {
   for (const std::int64_t shards : {1, 2}) {
     Overflowing problem;
