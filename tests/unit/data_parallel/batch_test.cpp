@@ -227,7 +227,15 @@ TEST(NamedFields, WrongOnesAreErrors) {
               is_invalid("the name 'x' of a field is reserved, empty or used twice"));
   EXPECT_THAT(error_with({{"x", x}, {"loss", x}}, loss),
               is_invalid("the name 'loss' of a field is reserved"));
-  EXPECT_THAT(error_with({{"x", x}, {"momentum/w", x}}, loss), is_invalid("or contains '/'"));
+  for (const char* name : {"", "gradient_0", "metric_0", "momentum/w"}) {
+    EXPECT_THAT(error_with({{"x", x}, {name, x}}, loss),
+                is_invalid("is reserved, empty or used twice, or contains '/'"));
+  }
+  for (const char* name : {"carried/w", "metric/w"}) {
+    const Parameter named(name, {}, Initializer::constant(1));
+    EXPECT_THAT(error_with({{"x", x}}, [&](const Batch& batch) { return mean(batch["x"] * named.tensor()); }),
+                is_invalid((std::string("two tensors are named '") + name + "'").c_str()));
+  }
   EXPECT_THAT(error_with({{"x", x}, {"w", x}}, loss), is_invalid("two tensors are named 'w'"));
   EXPECT_THAT(error_with({{"z", x}}, loss),
               is_error(ErrorCode::kNotFound, "the batch has no field 'x'; it has z"));
@@ -259,6 +267,10 @@ TEST(Metrics, WrongOnesAreErrors) {
                 return std::vector<Field>{{"m", x}};
               }),
               is_invalid("the metric 'm' of shape [3]; metrics are scalars with distinct names"));
+  EXPECT_THAT(error_with([](const Tensor& x) {
+                return std::vector<Field>{{"", mean(x)}};
+              }),
+              is_invalid("a metric without a name"));
   EXPECT_THAT(error_with([](const Tensor&) {
                 return std::vector<Field>{{"m", Tensor()}};
               }),
@@ -286,6 +298,18 @@ TEST(Metrics, WrongOnesAreErrors) {
                     is_error(ErrorCode::kFailedPrecondition, "no step has run yet"));
         EXPECT_THAT(error_of([&] { trainer.metric_value("n"); }),
                     is_error(ErrorCode::kNotFound, "loss_of returned no metric 'n'; it returned m"));
+      });
+  DataParallelOptions redistributing = options_for(2, 0.1F);
+  redistributing.on_device_lost = OnDeviceLost::kRedistribute;  // metrics of complete steps are on the host
+  data_parallel(
+      redistributing, data,
+      [&](const Batch& batch) {
+        return Loss(mean(batch["x"] * w.tensor()), {{"m", mean(batch["x"])}});
+      },
+      [](Trainer& trainer) {
+        trainer.step();
+        EXPECT_STREQ(error_of([&] { trainer.metric_value("n"); }).what(),
+                     "loss_of returned no metric 'n'; it returned m");
       });
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <stdexcept>
+#include <tuple>
 
 #include "common.h"
 
@@ -182,6 +183,7 @@ TEST(MemoryNeeds, OfASingleShardHaveNoGradients) {
     EXPECT_TRUE(needs[0].in_host_memory);
     EXPECT_EQ(needs[1].device, "host");
     EXPECT_EQ(needs[1].parameters, 50001 * sizeof(float));
+    EXPECT_EQ(needs[1].data, 0U) << "only a feed stages batches";
   };
   problem.run(options, [](Trainer&) {});
 }
@@ -195,6 +197,56 @@ TEST(MemoryNeeds, AvailableIsTheLimitOfTheDevice) {
       EXPECT_EQ(needs[0].available, static_cast<std::uint64_t>(limit)) << "0: only host memory limits it";
     };
     problem.run(options, [](Trainer&) {});
+  }
+}
+
+// Host data that the loss and the learning rate use is on a device once.
+TEST(MemoryNeeds, CountTheHostDataOfProgramsOnce) {
+  const Tensor rates = tensor<float>({0.01F, 0.03F, 0.02F}, {3}, "rates");
+  const Tensor scales = tensor(some_numbers(100, 3), {100}, "scales");
+  const Symbol turn{"turn", 0, 3, 1};
+  const Parameter w("w", {100}, Initializer::zeros());
+  const Tensor x = tensor(some_numbers(8, 1), {8});
+  for (const std::int64_t accumulate : {1, 2}) {
+    DataParallelOptions options = options_for(1, 0);
+    options.accumulate = accumulate;
+    options.learning_rate = rates[turn];
+    options.bindings = {turn};
+    options.check_memory = [&](std::span<const MemoryNeed> needs) {
+      EXPECT_EQ(needs[0].data, (2 * 8 + 100 + 3) * sizeof(float)) << accumulate;
+    };
+    data_parallel(
+        options, x, x, [&](const Tensor& a, const Tensor&) { return mean(a) * sum(w.tensor() * scales); },
+        [](Trainer&) {});
+  }
+}
+
+TEST(MemoryNeeds, AvailableIsTheMemoryOfADeviceThatHasItsOwn) {
+  struct Case {
+    std::int32_t kind;
+    bool host_visible;
+    std::uint64_t limit;
+    bool in_host_memory;
+    std::uint64_t available;
+  };
+  for (const Case& one :
+       {Case{YOKE_DEVICE_GPU, false, 0, false, 1U << 30U},
+        Case{YOKE_DEVICE_GPU, false, 1U << 20U, false, 1U << 20U}, Case{YOKE_DEVICE_GPU, true, 0, true, 0},
+        Case{YOKE_DEVICE_CPU, false, 0, true, 0}}) {
+    const auto control = std::make_shared<test::Control>();
+    control->device_info.kind = one.kind;
+    control->device_info.host_visible = one.host_visible;
+    control->device_info.memory_bytes = 1U << 30U;
+    control->memory_limit = one.limit;
+    DataParallelOptions options = options_for(1, 0.01F);
+    test::register_backend(*options.runtime, 0, control);
+    options.backend_name = "test0";
+    options.check_memory = [&](std::span<const MemoryNeed> needs) {
+      EXPECT_EQ(needs[0].in_host_memory, one.in_host_memory);
+      EXPECT_EQ(needs[0].available, one.available);
+      throw std::runtime_error("seen");
+    };
+    EXPECT_THROW(Problem().run(options, [](Trainer&) {}), std::runtime_error);
   }
 }
 
@@ -222,9 +274,11 @@ TEST(FirstBadStep, IsEmptyWhileLossesAreFinite) {
 }
 
 // Ten rows in batches of 4, 4 and 2 on three shards: the third shard has no row in the last batch, and row 7
-// is its row of the second batch.
+// is its row of the second batch. Row 0 is the first shard's, which has rows in every batch.
 TEST(FirstBadStep, CountsStepsInWhichTheShardHasNoRows) {
-  for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (const auto& [row, step, bad] : {std::tuple{7U, 4, std::numeric_limits<float>::infinity()},
+                                       std::tuple{7U, 4, std::numeric_limits<float>::quiet_NaN()},
+                                       std::tuple{0U, 3, std::numeric_limits<float>::infinity()}}) {
     std::vector<float> numbers = some_numbers(10, 1);
     const auto rows = [&] { return tensor(numbers, {10, 1}); };
     const Tensor targets = tensor(some_numbers(10, 2), {10, 1});
@@ -236,14 +290,34 @@ TEST(FirstBadStep, CountsStepsInWhichTheShardHasNoRows) {
         [&](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); },
         [&](Trainer& trainer) {
           trainer.run_epoch();
-          numbers[7] = bad;
+          numbers[row] = bad;
           trainer.set_batch(rows(), targets);
           trainer.run_epoch();
-          EXPECT_EQ(trainer.first_bad_step(), 4);
+          EXPECT_EQ(trainer.first_bad_step(), step);
           trainer.run_epoch();
-          EXPECT_EQ(trainer.first_bad_step(), 4);
+          EXPECT_EQ(trainer.first_bad_step(), step);
         });
   }
+}
+
+TEST(FirstBadStep, IsKnownAfterAShardIsLost) {
+  DataParallelOptions options = options_for(2, 0.1F);
+  options.on_device_lost = OnDeviceLost::kRedistribute;
+  options.batch_size = 2;
+  const auto control = test::register_backend(*options.runtime, 0);
+  options.backend_name = "test0";
+  const Parameter w("w", {}, Initializer::constant(1));
+  const Tensor x = tensor<float>({1, 1, 1, std::numeric_limits<float>::infinity()}, {4});
+  data_parallel(
+      options, x, x, [&](const Tensor& a, const Tensor&) { return w.tensor() + mean(a); },
+      [&](Trainer& trainer) {
+        trainer.step();
+        trainer.step();
+        control->fail_after = 0;
+        trainer.step();
+        EXPECT_EQ(trainer.shards(), 1U);
+        EXPECT_EQ(trainer.first_bad_step(), 1);
+      });
 }
 
 }  // namespace

@@ -165,6 +165,115 @@ TEST_P(FailingDevice, ReasonOfALostShardNamesItsOwnWork) {
   EXPECT_EQ(all_lost.size(), 2U) << "each device is lost in some call";
 }
 
+// Three shards on devices of their own. Shard 0 merges the gradients.
+class FailingShard : public ::testing::Test {
+ protected:
+  void train(const std::function<void(Trainer&)>& body) {
+    RuntimeOptions runtime_options;
+    runtime_options.wait_timeout = timeout;
+    runtime_options.log_level = LogLevel::kOff;
+    DataParallelOptions options = options_for(3, 0.1F);
+    options.runtime = test_runtime(runtime_options);
+    options.backend_name = "test0:1,test1:1,test2:1";
+    options.merge = MergeStrategy::kOwner;
+    options.placement = Placement::kEverywhere;
+    options.check_replicas_every = check_every;
+    for (int k = 0; k < 3; ++k) {
+      controls.push_back(test::register_backend(*options.runtime, k));
+    }
+    const Parameter w("w", {2}, Initializer::zeros());
+    data_parallel(
+        options, tensor(some_numbers(12, 1), {6, 2}), tensor(some_numbers(6, 2), {6}),
+        [&](const Tensor& x, const Tensor& y) {
+          return mean(einsum("ni,i->n", {x, w.tensor()}) * y);
+        },
+        body);
+  }
+  void fail_next(std::size_t shard, std::int32_t code) {
+    controls[shard]->fail_code = code;
+    controls[shard]->fail_after = 0;
+  }
+
+  std::vector<std::shared_ptr<test::Control>> controls;
+  std::chrono::milliseconds timeout = 10s;
+  std::uint64_t check_every = 0;
+};
+
+// The others fail because they wait for its results.
+TEST_F(FailingShard, ErrorIsOfTheShardThatFailedFirst) {
+  for (const std::int32_t code : {YOKE_STATUS_INTERNAL, YOKE_STATUS_DEVICE_LOST}) {
+    for (std::size_t failing = 0; failing < 3; ++failing) {
+      const Error error = error_of([&] {
+        train([&](Trainer& trainer) {
+          fail_next(failing, code);
+          trainer.step();
+          trainer.wait();
+        });
+      });
+      EXPECT_THAT(error, is_error(static_cast<ErrorCode>(code),
+                                  "(): stream 'shard " + std::to_string(failing), "injected this failure"));
+      controls.clear();
+    }
+  }
+}
+
+TEST_F(FailingShard, ErrorIsOfALostDeviceIfThereIsOne) {
+  const Error error = error_of([&] {
+    train([&](Trainer& trainer) {
+      controls[2]->is_blocked = true;
+      fail_next(1, YOKE_STATUS_INTERNAL);
+      trainer.launch_gradients();
+      EXPECT_ERROR(ErrorCode::kInternal, trainer.shard_list()[1].stream->wait());
+      fail_next(2, YOKE_STATUS_DEVICE_LOST);
+      controls[2]->is_blocked = false;
+      EXPECT_ERROR(ErrorCode::kDeviceLost, trainer.shard_list()[2].stream->wait());
+      trainer.wait();
+    });
+  });
+  EXPECT_THAT(error, is_error(ErrorCode::kDeviceLost, "'shard 2", "injected this failure"));
+}
+
+TEST_F(FailingShard, ErrorIsNotOfAShardThatHasNotFailed) {
+  const Error error = error_of([&] {
+    train([&](Trainer& trainer) {
+      const std::span<const Shard> shards = trainer.shard_list();
+      fail_next(2, YOKE_STATUS_INTERNAL);
+      trainer.launch_gradients();
+      shards[1].stream->wait_for(shards[2].stream->record());
+      trainer.wait();
+    });
+  });
+  EXPECT_THAT(error, is_error(ErrorCode::kInternal, "wait(): stream 'shard 2", "injected this failure"));
+}
+
+TEST_F(FailingShard, MissedDeadlineIsTheErrorEvenIfAnotherShardHasFailed) {
+  timeout = 200ms;
+  EXPECT_ERROR(ErrorCode::kInternal, train([&](Trainer& trainer) {
+                 controls[0]->is_blocked = true;
+                 fail_next(1, YOKE_STATUS_INTERNAL);
+                 trainer.launch_gradients();
+                 EXPECT_ERROR(ErrorCode::kDeadlineExceeded, trainer.wait());
+                 controls[0]->is_blocked = false;
+                 trainer.wait();
+               }));
+}
+
+TEST_F(FailingShard, ReplicasAreComparedAfterEveryThirdStep) {
+  check_every = 3;
+  train([&](Trainer& trainer) {
+    trainer.step();
+    const float other = 7;
+    BufferView second = trainer.replica(1, trainer.owner_params()[0]).assume_resolved().view;
+    second.offset += sizeof(other);
+    second.byte_count = sizeof(other);
+    trainer.shard_list()[1].stream->fill(second, &other, sizeof(other));
+    EXPECT_NO_THROW(trainer.step());
+    EXPECT_THAT(error_of([&] { trainer.step(); }),
+                is_error(ErrorCode::kDataLoss, "comparison of the replicas",
+                         "shard 1 and the owner differ in parameter 'w', first at element 1"));
+  });
+}
+
 TEST_P(FailingDevice, AtMostStepsAheadStepsAreQueued) {
   timeout = 300ms;
   options.steps_ahead = 3;

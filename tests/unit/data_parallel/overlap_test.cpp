@@ -124,6 +124,24 @@ TEST(GradientPrograms, RunWholeWithoutOverlap) {
   EXPECT_EQ(parts_with(options), 0);
 }
 
+// Batches of 4 rows in 6 micro-batches: of shard 1's three, only the first has a row.
+TEST(GradientPrograms, InPartsAddUpTheSameMicroBatches) {
+  const auto values_with = [](Overlap overlap) {
+    Watched watched;
+    DataParallelOptions options = options_for(2, 0.1F);
+    options.accumulate = 3;
+    options.overlap = overlap;
+    std::vector<float> values;
+    train(watched, options, [&](Trainer& trainer) {
+      EXPECT_EQ(trainer.overlaps(), overlap == Overlap::kOn);
+      trainer.run_epoch();
+      values = all_values(trainer);
+    });
+    return values;
+  };
+  EXPECT_EQ(values_with(Overlap::kOn), values_with(Overlap::kOff));
+}
+
 TEST(GradientPrograms, OfShardsAreWhole) {
   Watched watched;
   train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {

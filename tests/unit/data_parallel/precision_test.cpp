@@ -136,6 +136,20 @@ TEST_P(PrecisionOnShards, ProductsAreRoundedAndGradientsAreNot) {
   }
 }
 
+TEST_P(PrecisionOnShards, F32KeepsTheRoundingOfTheModel) {
+  const Parameter w("w", {2, 1}, Initializer::zeros());
+  DataParallelOptions options = options_for(GetParam(), 1.0F);
+  options.reduction = Reduction::kSum;
+  const Tensor x =
+      tensor<float>({1, 0, 0x1p-10F, 0, 1, 0, 0x1p-10F, 0}, {4, 2});  // each half adds up to 1 in bf16
+  const auto loss = [&](const Tensor& in, const Tensor& target) {
+    const Tensor product = einsum("ni,io->no", {cast(in, Type::kBF16), cast(w.tensor(), Type::kBF16)});
+    return sum(cast(product, Type::kF32) * target);
+  };
+  const Tensor ones = tensor<float>({1, 1, 1, 1}, {4, 1});
+  EXPECT_EQ(train(options, x, ones, loss, 1).values, (std::vector<float>{-2, 0}));
+}
+
 // A parameter of another type than f32 keeps its type.
 TEST_P(PrecisionOnShards, ParametersOfOtherTypesAreTrained) {
   for (const Precision precision : {Precision::kBF16, Precision::kF16}) {

@@ -47,6 +47,14 @@ TEST(NamedTensors, NameTheirProgram) {
   EXPECT_THAT(program::print(sgd.program), HasSubstr("layer_weight"));
 }
 
+TEST(GradUpdates, OfALossWithoutParametersAreErrors) {
+  EXPECT_THAT(
+      error_of([] {
+        (void)grad_update(sum(tensor<float>({1, 2}, {2})));
+      }),
+      is_error(ErrorCode::kInvalidArgument, "grad_update: the loss does not depend on any Parameter"));
+}
+
 TEST(EveryNonLiteral, IsAnOutput) {
   const OneStream on;
   const Tensor x = tensor<float>({1, -2}, {2}, "x");
@@ -169,6 +177,13 @@ TEST(ForwardAndCtx, FailureOfTheLaunchIsItsError) {
   control->fail_after = 1;  // after the copy of x
   EXPECT_THAT(error_of([&] { (void)forward_and_ctx(Context(stream), t); }),
               is_error(ErrorCode::kInternal, "injected this failure"));
+}
+
+TEST(ForwardAndForget, NamesItselfIfTheStreamIsNull) {
+  EXPECT_THAT(error_of([] {
+                (void)forward_and_forget(nullptr, tensor<float>({1, 2}, {2}) * 2.0F);
+              }),
+              is_error(ErrorCode::kInvalidArgument, "forward_and_forget: the stream is null"));
 }
 
 TEST(InitParams, GivesTheValuesThatATrainerStartsWith) {

@@ -199,11 +199,13 @@ TEST_P(Recovery, LossBetweenStepsIsFoundByReads) {
     trainer.step();
     const double before = evaluation.run().at(0);
     const double loss = trainer.loss_value();
+    const float loss_of_owner = trainer.owner_loss_value();
     arm(1, YOKE_STATUS_DEVICE_LOST);
     EXPECT_NEAR(evaluation.run().at(0), before, 1e-6);
     EXPECT_EQ(trainer.shards(), 1U);
     EXPECT_EQ(trainer.lost_shards().at(0).step, 2);
     EXPECT_EQ(trainer.loss_value(), loss);
+    EXPECT_EQ(trainer.owner_loss_value(), loss_of_owner);
     trainer.step();
     EXPECT_EQ(all_values(trainer), expected);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/data_parallel/row_weights_test.cpp: shards that get more rows than others.
 #include <functional>
+#include <tuple>
 
 #include "rows.h"
 #include "test_paths.h"
@@ -111,6 +112,58 @@ TEST_F(MixedShards, GetRowsByMeasuredSpeed) {
       options.row_weights.clear();
     }
   }
+}
+
+// Where the loss reduces tensors over the shards, each still runs at its own speed while it is measured.
+TEST_F(MixedShards, AreMeasuredWithoutWaitingForEachOther) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer slows down the fast device only";
+#endif
+  slow_->delay_us = 2000;
+  options.measure_row_weights = true;
+  const auto model = nn::sequential(nn::batch_norm({.synchronized = true}), nn::linear(1));
+  data_parallel(
+      options, tensor(some_numbers(24, 1), {12, 2}), tensor(some_numbers(12, 2), {12, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
+      [](Trainer& trainer) { EXPECT_LT(trainer.row_weights().at(2), 500); });
+}
+
+// Of 15 micro-batches, three have no rows.
+TEST_F(MixedShards, AreMeasuredWithEveryKindOfData) {
+  slow_->delay_us = 0;
+  options.measure_row_weights = true;
+  for (const auto& [varying, fed, accumulate] :
+       {std::tuple{true, false, 1}, std::tuple{true, true, 2}, std::tuple{false, true, 5}}) {
+    options.varying_rows = varying;
+    options.accumulate = accumulate;
+    used_.clear();
+    train(fed);
+    EXPECT_EQ(used_.size(), 3U);
+  }
+}
+
+TEST_F(MixedShards, WithoutARowForEachAreNotMeasured) {
+  options.measure_row_weights = true;
+  options.batch_size = 0;
+  const Parameter w("w", {}, Initializer::constant(1));
+  const Tensor x = tensor<float>({1, 2}, {2});
+  const auto loss_of = [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); };
+  const auto body = [](Trainer& trainer) { EXPECT_TRUE(trainer.row_weights().empty()); };
+  data_parallel(options, x, x, loss_of, body);
+  const Feed feed{{YOKE_TYPE_F32, {2}}, {YOKE_TYPE_F32, {2}}, [&](std::int64_t) { return Batch{x, x}; }};
+  data_parallel(options, feed, loss_of, body);
+}
+
+TEST_F(MixedShards, ThatHangWhileTheyAreMeasuredMissTheDeadline) {
+  RuntimeOptions impatient;
+  impatient.wait_timeout = std::chrono::milliseconds(200);
+  options.runtime = test_runtime(impatient);
+  test::register_backend(*options.runtime, 0);
+  const auto hanging = test::register_backend(*options.runtime, 1);
+  hanging->on_run = [](std::string_view) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); };
+  options.measure_row_weights = true;
+  EXPECT_THAT(error_of([&] { train(); }),
+              is_error(ErrorCode::kDeadlineExceeded, "measuring the shards' speed missed the deadline"));
 }
 
 TEST_F(MixedShards, OfOneKindAreNotMeasured) {

@@ -309,6 +309,59 @@ TEST(VaryingRows, ReportTheFirstStepWithABadLoss) {
   }
 }
 
+// Thirteen rows in batches of 4: with its last row, the second shard gets none.
+TEST(VaryingRows, ReportABadStepOfAShardWithoutRowsInTheLastBatch) {
+  DataParallelOptions options = options_for(2, 0.0F);
+  options.varying_rows = true;
+  options.batch_size = 4;
+  const Parameter w("w", {}, Initializer::constant(1));
+  std::vector<float> x(13, 1.0F);
+  data_parallel(
+      options, tensor(x, {13}), tensor(x, {13}),
+      [&](const Tensor& a, const Tensor&) { return mean(a * w.tensor()); },
+      [&](Trainer& trainer) {
+        trainer.run_epoch();
+        x[11] = std::numeric_limits<float>::infinity();
+        trainer.set_batch(tensor(x, {13}), tensor(x, {13}));
+        trainer.run_epoch();
+        EXPECT_EQ(trainer.first_bad_step(), 4 + 2);
+      });
+}
+
+TEST(VaryingRows, LossesAndMetricsOfEarlierStepsDoNotCount) {
+  DataParallelOptions options = options_for(2, 0.0F);
+  options.varying_rows = true;
+  options.batch_size = 2;
+  const Parameter w("w", {}, Initializer::constant(1));
+  data_parallel(
+      options, {{"x", tensor<float>({1, HUGE_VALF, 2, 3}, {4})}},
+      [&](const Batch& batch) {
+        return Loss(w.tensor() + mean(batch["x"]), {{"m", mean(batch["x"])}});
+      },
+      [&](Trainer& trainer) {
+        trainer.step();
+        EXPECT_EQ(trainer.loss_value(), HUGE_VAL);
+        EXPECT_EQ(trainer.owner_loss_value(), 2);
+        trainer.set_row_weights(Weights{1, 0});
+        trainer.step();
+        EXPECT_EQ(trainer.loss_value(), 3.5);
+        EXPECT_EQ(trainer.metric_value("m"), 2.5);
+      });
+}
+
+TEST(OwnerLoss, IsThatOfTheOwnersRows) {
+  std::vector<float> x(8, HUGE_VALF);
+  x[0] = 2;
+  const Parameter w("w", {}, Initializer::constant(1));
+  data_parallel(
+      options_for(8, 0.0F), tensor(x, {8}), tensor(x, {8}),
+      [&](const Tensor& a, const Tensor&) { return w.tensor() + mean(a); },
+      [&](Trainer& trainer) {
+        trainer.step();
+        EXPECT_EQ(trainer.owner_loss_value(), 3);
+      });
+}
+
 TEST(VaryingRows, OwnerMayHaveNoRows) {
   Setting setting;
   DataParallelOptions options = options_of(setting);

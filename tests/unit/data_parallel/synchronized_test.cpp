@@ -37,6 +37,7 @@ Trained train(const DataParallelOptions& options, bool synchronized, bool by_han
   const auto loss_of = [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); };
   data_parallel(options, features(), tensor(some_numbers(kRows, 9), {kRows, 1}), loss_of,
                 [&](Trainer& trainer) {
+                  EXPECT_FALSE(trainer.overlaps());
                   for (std::int64_t i = 0; i < 2 * trainer.steps_per_epoch(); ++i) {
                     if (by_hand) {
                       trainer.launch_gradients();
@@ -84,6 +85,12 @@ TEST(SynchronizedNorm, TrainingDoesNotDependOnTheNumberOfShards) {
   }
   // Without it, the statistics are those of three rows, so this test can fail.
   EXPECT_GT(std::abs(train(options_of(3), false).losses.back() - alone.losses.back()), 1e-3);
+}
+
+TEST(SynchronizedNorm, DoesNotOverlap) {
+  DataParallelOptions options = options_of(2);
+  options.overlap = Overlap::kOn;
+  (void)train(options, true);  // which asks overlaps()
 }
 
 TEST(SynchronizedNorm, WorksWithEveryStrategyPlacementAndOverlap) {
