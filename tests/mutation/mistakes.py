@@ -109,7 +109,7 @@ class Finder:
             first = self.masked.rindex(";", first, last) + 2
         if re.search(r" = ", self.masked[first:last].split("(")[0]):
             return  # declares a variable
-        leaves = re.match(r"\{\s*(return|continue|break|throw|(?:\w+::)*(?:refuse|throw)\w*)\b", self.masked[end:end + 200]) is not None
+        leaves = re.match(r"\{\s*(return|continue|break|throw|(?:\w+::)*(?:refuse|throw|fail)\w*)\b", self.masked[end:end + 200]) is not None
         self._add("guard", first, last, "false", "!$ && (", ")")
         self.found[-1].removes = leaves
         if head.group(1) == "if":
