@@ -304,7 +304,7 @@ void Trainer::Impl::check_reproducible() const {
 void Trainer::Impl::plan_micro_batches() {
   const auto shard_count = static_cast<std::uint32_t>(shard_backends.size());
   const auto slices = static_cast<std::uint32_t>(options.reproducible);
-  if (is_reproducible() && slices % shard_count != 0) {
+  if (slices % shard_count != 0) {
     fail("data_parallel: reproducible is " + std::to_string(slices) +
          ", which is not a multiple of the number of shards, " + std::to_string(shard_count));
   }

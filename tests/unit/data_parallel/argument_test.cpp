@@ -2,6 +2,9 @@
 // tests/unit/data_parallel/argument_test.cpp: invalid arguments of data_parallel and of a trainer's methods.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <yoke/all_reduce.h>
+
+#include <limits>
 
 #include "common.h"
 #include "error_of.h"
@@ -53,6 +56,39 @@ void use_symbol_without_binding(Arguments& a) {
   };
 }
 
+void use_parameter_in_rate(Arguments& a) {
+  a.options.learning_rate = Parameter("w", {}, Initializer::constant(1)).tensor();
+}
+
+void accumulate_too_much(Arguments& a) {
+  a.options.shards = 4;
+  a.options.accumulate = std::int64_t{1} << 62;  // 4 times as many are 0, modulo 2^64
+}
+
+void reproduce_with_bf16(Arguments& a) {
+  a.options.reproducible = 4;
+  a.options.wire = Wire::kBF16;
+}
+
+void reproduce_with_measured_weights(Arguments& a) {
+  a.options.reproducible = 4;
+  a.options.measure_row_weights = true;
+}
+
+void request_4097_shards(Arguments& a) {
+  a.options.shards = std::nullopt;
+  a.options.backend_name = "cc:4096,cc:1";
+}
+
+void use_backend_without_devices(Arguments& a) {
+  const auto control = std::make_shared<test::Control>();
+  control->device_count = 0;
+  test::register_backend(*a.options.runtime, 0, control);
+  a.options.backend_name = "test0";
+}
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 const Dims kVector = {2};
 const Dims kThreeRows = {3, 1};
 const Dims kInputs = {4, 3};
@@ -65,6 +101,65 @@ const InvalidArgument kInvalidArguments[] = {
      "learning_rate is missing; set options.learning_rate"},
     {"LearningRateIsNotAScalar", [](Arguments& a) { a.options.learning_rate = zeros(Type::kF32, kVector); },
      "learning_rate has shape [2]; it must be a scalar"},
+    {"LearningRateIsInfinite", [](Arguments& a) { a.options.learning_rate = kInfinity; },
+     "learning_rate is inf; it must be a finite number that is at least 0"},
+    {"LearningRateIsNegative", [](Arguments& a) { a.options.learning_rate = -0.5F; },
+     "learning_rate is -0.5; it must be a finite number that is at least 0"},
+    {"LearningRateNeedsAnArgument",
+     [](Arguments& a) { a.options.learning_rate = placeholder("warmup", Type::kF32, {}); },
+     "learning_rate uses 'warmup'; it may use numbers, host data, scalars and symbols"},
+    {"LearningRateNeedsAParameter", use_parameter_in_rate, "learning_rate uses 'w'; it may use numbers"},
+    {"LearningRateIsReduced",
+     [](Arguments& a) { a.options.learning_rate = all_reduce(a.options.learning_rate, Reduction::kSum); },
+     "uses all_reduce, which only the loss may use"},
+    {"NoStepsAhead", [](Arguments& a) { a.options.steps_ahead = 0; }, "steps_ahead is 0; choose 1 to 64"},
+    {"TooManyStepsAhead", [](Arguments& a) { a.options.steps_ahead = 65; },
+     "steps_ahead is 65; choose 1 to 64"},
+    {"UnknownPolicyForLostDevices",
+     [](Arguments& a) { a.options.on_device_lost = static_cast<OnDeviceLost>(9); },
+     "on_device_lost is 9; use kFail or kRedistribute"},
+    {"UnknownPrecision", [](Arguments& a) { a.options.precision = static_cast<Precision>(9); },
+     "precision is 9; use kF32, kBF16 or kF16"},
+    {"UnknownReduction", [](Arguments& a) { a.options.reduction = static_cast<Reduction>(9); },
+     "reduction is 9; choose Reduction::kMean or kSum"},
+    {"TooManyMicroBatches", accumulate_too_much, "accumulate is 4611686018427387904; choose 1 to 4096"},
+    {"BatchSizeIsNegative", [](Arguments& a) { a.options.batch_size = -1; },
+     "batch_size -1 is out of range for data of 4 rows; choose 1 to 4"},
+    {"ReproducibleIsTheLeastNumber", [](Arguments& a) { a.options.reproducible = kLeast; },
+     "reproducible is -9223372036854775808; choose a power of two up to 4096"},
+    {"ReproducibleIsTooLarge", [](Arguments& a) { a.options.reproducible = 8192; },
+     "reproducible is 8192; choose a power of two up to 4096"},
+    {"ReproducibleWithRoundedGradients", reproduce_with_bf16,
+     "reproducible is 4, which needs the wire format full"},
+    {"ReproducibleWithMeasuredWeights", reproduce_with_measured_weights,
+     "measure_row_weights and reproducible are set; set only one of them"},
+    {"BindingHasAReservedName",
+     [](Arguments& a) {
+       a.options.bindings = {{"seed", 0, 4, 1}};
+     },
+     "the binding name 'seed' is duplicate or reserved"},
+    {"BindingsHaveTheSameName",
+     [](Arguments& a) {
+       a.options.bindings = {{"batch", 0, 4, 1}, {"batch", 0, 2, 1}};
+     },
+     "the binding name 'batch' is duplicate or reserved"},
+    {"BindingHasNoName",
+     [](Arguments& a) {
+       a.options.bindings = {{"", 0, 4, 1}};
+     },
+     "a binding has no name"},
+    {"BindingHasNoStep",
+     [](Arguments& a) {
+       a.options.bindings = {{"batch", 0, 4, 0}};
+     },
+     "the range of binding 'batch' is empty"},
+    {"BindingHasAnEmptyRange",
+     [](Arguments& a) {
+       a.options.bindings = {{"batch", 4, 4, 1}};
+     },
+     "the range of binding 'batch' is empty"},
+    {"InputsAreAScalar", [](Arguments& a) { a.inputs = tensor<float>({1}, {}); },
+     "inputs must not be a scalar; axis 0 is the batch"},
     {"BatchIsLargerThanTheData", [](Arguments& a) { a.options.batch_size = 5; },
      "batch_size 5 is out of range for data of 4 rows; choose 1 to 4"},
     {"NumbersOfRowsDiffer", [](Arguments& a) { a.targets = tensor(some_numbers(3, 2), kThreeRows); },
@@ -91,6 +186,15 @@ const InvalidArgument kInvalidArguments[] = {
      "the colon must be followed by a number of shards"},
     {"BackendCountIsTooLarge", [](Arguments& a) { a.options.backend_name = "cc:4097"; },
      "the colon must be followed by a number of shards, 1 to 4096"},
+    {"BackendCountHasAUnit", [](Arguments& a) { a.options.backend_name = "cc:2x"; },
+     "backend 'cc:2x': the colon must be followed by a number of shards"},
+    {"BackendCountIsZero", [](Arguments& a) { a.options.backend_name = "cc:0"; },
+     "backend 'cc:0': the colon must be followed by a number of shards"},
+    {"BackendHasNoName", [](Arguments& a) { a.options.backend_name = "cc:1,:1"; },
+     "backend_name 'cc:1,:1': a name is missing"},
+    {"BackendsRequestTooManyShards", request_4097_shards, "'cc:4096,cc:1' requests more than 4096 shards"},
+    {"BackendHasNoDevices", use_backend_without_devices, "backend 'test0' has no devices: no card",
+     ErrorCode::kUnavailable},
     {"BackendCountContradictsShards", [](Arguments& a) { a.options.backend_name = "cc:3"; },
      "requests 3 shards, but options.shards is 2"},
     {"DeviceOptionOfAnotherBackend",
@@ -140,6 +244,47 @@ TEST(SetBatch, RejectsAnotherShapeAndTrainingCanContinue) {
                   trainer.set_batch(tensor(some_numbers(15, 1), {5, 3}), tensor(some_numbers(5, 1), {5, 1}));
                 }).what(),
                 HasSubstr("inputs must be host data of shape [4, 3]"));
+    trainer.step();
+  });
+}
+
+TEST(SetBatch, RefusesFewerRowsUnlessTheyVary) {
+  Arguments().run([](Trainer& trainer) {
+    EXPECT_THAT(error_of([&] {
+                  trainer.set_batch(tensor(some_numbers(9, 1), {3, 3}), tensor(some_numbers(3, 1), {3, 1}));
+                }),
+                is_error(ErrorCode::kInvalidArgument, "inputs must be host data of shape [4, 3]",
+                         "other numbers of rows need options.varying_rows"));
+  });
+}
+
+TEST(SetBatch, OfAnotherNumberOfRowsHasTheOtherDimensionsOfTheOriginalData) {
+  Arguments a;
+  a.options.varying_rows = true;
+  a.run([](Trainer& trainer) {
+    const Tensor three = tensor(some_numbers(9, 1), {3, 3});
+    const Tensor targets = tensor(some_numbers(3, 1), {3, 1});
+    trainer.set_batch(three, targets);
+    const Tensor invalid[] = {
+        Tensor(),
+        tensor<float>({1}, {}),
+        tensor(some_numbers(3, 1), {3}),
+        tensor(some_numbers(6, 1), {3, 2}),
+        tensor(std::vector<double>(9), {3, 3}),
+        placeholder("x", Type::kF32, {3, 3}),
+    };
+    for (const Tensor& one : invalid) {
+      EXPECT_THAT(
+          error_of([&] { trainer.set_batch(one, targets); }),
+          is_error(ErrorCode::kInvalidArgument, "inputs must be host data of shape [4, 3] and type f32",
+                   "like the original data, or with another number of rows"));
+    }
+    // The fields may be in another order; the first one has fewer rows.
+    EXPECT_THAT(
+        error_of([&] {
+          trainer.set_batch(Batch{{"targets", targets}, {"inputs", tensor(some_numbers(6, 1), {2, 3})}});
+        }),
+        is_error(ErrorCode::kInvalidArgument, "inputs has 2 rows, targets has 3 rows"));
     trainer.step();
   });
 }

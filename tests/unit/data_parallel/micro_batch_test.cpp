@@ -382,6 +382,10 @@ TEST(ReproducibleRun, RefusesWhatItCannotKeep) {
   EXPECT_THAT(error([](Setting& s) { s.accumulate = 2; }), is_error(kInvalid, "set only one of them"));
   EXPECT_THAT(error([](Setting& s) { s.merge = MergeStrategy::kDirect; }),
               is_error(kInvalid, "needs the merge strategy tree, but merge is direct"));
+  DataParallelOptions tree = options_for(2, 0.1F);
+  tree.reproducible = 4;
+  tree.merge = MergeStrategy::kTree;
+  train(tree, mlp(), Reduce::kMean, [](Trainer& trainer) { trainer.step(); });
   const auto off = [](std::int64_t count) {
     return [count](Setting& s) {
       s.reproducible = 0;
