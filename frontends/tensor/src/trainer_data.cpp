@@ -44,7 +44,7 @@ void Trainer::Impl::check_new_data(const Batch& given) const {
   for (const auto& [name, before] : data.fields()) {
     const Tensor now = given[name];
     Dims dims = before.dims();
-    const bool has_rows = now && now.rank() == dims.size() && dims.size() > 0;
+    const bool has_rows = now && now.rank() == dims.size();
     if (is_varying() && has_rows) {
       dims[0] = now.dims()[0];
     }

@@ -65,6 +65,34 @@ TEST(SetBatch, TwoStepsHaveTheKnownWeights) {
   });
 }
 
+// Batches of 2 rows, whose losses are the first row's number and a half.
+TEST(SetBatch, KeepsThePlaceInTheEpochIfTheNumberOfRowsIsTheSame) {
+  for (const bool varying : {false, true}) {
+    DataParallelOptions options = options_for(2, 0);
+    options.batch_size = 2;
+    options.varying_rows = varying;
+    const Parameter w("w", {}, Initializer::constant(1));
+    const auto loss_of = [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); };
+    const auto rows = [](std::vector<float> numbers) {
+      const std::uint64_t count = numbers.size();
+      return Batch{{"x", tensor(numbers, {count})}};
+    };
+    data_parallel(options, rows({0, 1, 2, 3, 4, 5}), loss_of, [&](Trainer& trainer) {
+      const auto next_loss = [&] {
+        trainer.step();
+        return trainer.loss_value();
+      };
+      EXPECT_EQ(next_loss(), 0.5);
+      trainer.set_batch(rows({10, 11, 12, 13, 14, 15}));
+      EXPECT_EQ(next_loss(), 12.5) << "varying: " << varying;
+      if (varying) {
+        trainer.set_batch(rows({20, 21, 22, 23}));
+        EXPECT_EQ(next_loss(), 20.5);
+      }
+    });
+  }
+}
+
 // The devices are still busy when it returns, and the data may end before the copies do.
 TEST(SetBatch, OnlyQueuesItsCopies) {
   for (const bool varying : {false, true}) {
