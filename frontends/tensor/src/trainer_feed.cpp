@@ -42,8 +42,8 @@ void Trainer::Impl::make_feeds() {
     feeds.emplace_back(contexts[k], slot_count(), staged_bytes(k));
     all_streams.push_back(feeds[k].stream());
   }
-  fed_batches.resize(is_varying() && is_fed() ? slot_count() : 0);
-  fed_rows.resize(is_varying() && is_fed() ? slot_count() : 0);
+  fed_batches.resize(is_varying() ? slot_count() : 0);
+  fed_rows.resize(is_varying() ? slot_count() : 0);
 }
 
 // Checks a batch of `rows` rows or, if they vary, of 1 to `rows` rows.

@@ -10,6 +10,7 @@
 
 #include "common.h"
 #include "error_of.h"
+#include "rig.h"
 
 namespace yoke::testing {
 namespace {
@@ -129,6 +130,60 @@ TEST(Feed, GivesTheBitsOfDataInMemoryWithOverlap) {
   EXPECT_EQ(run(options, batch_of), run(options, {}));
 }
 
+// Batches of 2 rows, and one of 1 row, on 3 shards.
+TEST(Feed, GivesNoRowsToShardsWithoutRows) {
+  const auto next = [](std::int64_t number) {
+    const auto first = static_cast<float>(number % 3 * 2 + 1);
+    const Tensor two = tensor<float>({first, first + 1}, {2});
+    return Batch{{"x", number % 3 < 2 ? two : tensor<float>({5}, {1})}};
+  };
+  DataParallelOptions options = options_for(3, 0);
+  options.batch_size = 2;
+  const Parameter w("w", {}, Initializer::constant(1));
+  const auto loss_of = [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); };
+  data_parallel(options, Feed({{"x", {YOKE_TYPE_F32, {5}}}}, next), loss_of, [](Trainer& trainer) {
+    for (const double mean : {1.5, 3.5, 5.0, 1.5, 3.5, 5.0}) {
+      trainer.step();
+      EXPECT_DOUBLE_EQ(trainer.loss_value(), mean);
+    }
+  });
+}
+
+TEST(Feed, CopiesOnItsOwnStreams) {
+  const auto stream_count = [](const std::function<Batch(std::int64_t)>& next) {
+    DataParallelOptions options = fed_options(2);
+    test::register_backend(*options.runtime, 0, test::Rig::make_control(test::Streams::kNative));
+    options.backend_name = "test0";
+    std::uint64_t count = 0;
+    train(options, next, [&](Trainer&) { count = options.runtime->backend("test0")->live_counts().streams; });
+    return count;
+  };
+  EXPECT_EQ(stream_count(batch_of), stream_count({}) + 2);
+}
+
+// A run that redistributes keeps the batches of steps that may be repeated.
+TEST(Feed, BatchesAreReleasedWhenTheyAreNoLongerNeeded) {
+  for (const OnDeviceLost policy : {OnDeviceLost::kFail, OnDeviceLost::kRedistribute}) {
+    std::vector<std::weak_ptr<const void>> given;
+    const auto next = [&](std::int64_t number) {
+      Batch batch = batch_of(number);
+      given.emplace_back(batch["inputs"].node());
+      return batch;
+    };
+    DataParallelOptions options = fed_options(2);
+    options.on_device_lost = policy;
+    train(options, next, [&](Trainer& trainer) {
+      trainer.run_epoch();
+      trainer.wait();
+      ASSERT_EQ(given.size(), 6U);
+      const std::size_t kept = policy == OnDeviceLost::kFail ? 0 : 2;
+      for (std::size_t i = 0; i < given.size(); ++i) {
+        EXPECT_EQ(given[i].expired(), i + kept < given.size()) << "batch " << i;
+      }
+    });
+  }
+}
+
 TEST(Feed, IsAskedInOrderTwoStepsAheadOnTheCallersThread) {
   std::vector<std::int64_t> asked;
   const auto next = [&, caller = std::this_thread::get_id()](std::int64_t number) {
@@ -238,6 +293,11 @@ TEST(Feed, RefusesBatchesOfAnotherTypeOrShape) {
                 return Batch{b["targets"], b["targets"]};
               }),
               is_error(kInvalid, "as inputs"));
+  EXPECT_THAT(
+      error_at_step_1([](const Batch& b) {
+        return Batch{tensor(std::vector<std::int32_t>(kBatch * kWidth), {kBatch, kWidth}), b["targets"]};
+      }),
+      is_error(kInvalid, "as inputs; it must be host data of shape [12, 6] and type f32"));
   EXPECT_THAT(error_at_step_1([](const Batch& b) {
                 return Batch{placeholder("x", Type::kF32, {kBatch, kWidth}), b["targets"]};
               }),
@@ -266,6 +326,8 @@ TEST(Feed, RefusesInvalidArguments) {
   EXPECT_THAT(error(feed), is_error(kInvalid, "no axis may be 0"));
   feed.fields[0].spec = {99, {kRows, kWidth}};
   EXPECT_THAT(error(feed), is_error(kInvalid, "the feed's field 'inputs' has type 99"));
+  feed.fields[0].spec = {0, {kRows, kWidth}};
+  EXPECT_THAT(error(feed), is_error(kInvalid, "the feed's field 'inputs' has type 0"));
   feed = feed_from(batch_of);
   feed.fields[1].spec.dims = {kRows - 1};
   EXPECT_THAT(error(feed), is_error(kInvalid, "inputs has 44 rows, but targets has 43"));

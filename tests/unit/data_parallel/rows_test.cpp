@@ -181,8 +181,6 @@ TEST(VaryingRows, OfSetBatchMatchTrainingByHand) {
   }
 }
 
-// One weight, trained by hand on batches of any size: mean of (w * x - y)^2.
-
 TEST(VaryingRows, AMaximumOfRowsIsChecked) {
   const auto refused = [](std::int64_t max_rows, bool varying) {
     DataParallelOptions options = options_for(1, 0.05F);
@@ -198,8 +196,37 @@ TEST(VaryingRows, AMaximumOfRowsIsChecked) {
   };
   EXPECT_THAT(refused(-1, true), is_error(ErrorCode::kInvalidArgument, "max_rows is -1; choose at least 1"));
   EXPECT_THAT(refused(5, false), is_error(ErrorCode::kInvalidArgument, "set varying_rows, too"));
+  Setting fed{.varying = true, .fed = true};
+  DataParallelOptions options = options_of(fed);
+  options.max_rows = 5;
+  EXPECT_THAT(error_of([&] { run(fed, options); }),
+              is_error(ErrorCode::kInvalidArgument, "a feed's batches have at most batch_size rows"));
 }
 
+// 5 rows in batches of 3, so the second batch of an epoch usually has 2.
+TEST(VaryingRows, OfAFeedAreUpToTheBatchSizeInEveryStep) {
+  DataParallelOptions options = options_for(2, 0);
+  options.batch_size = 3;
+  options.varying_rows = true;
+  const Parameter weight("w", {}, Initializer::constant(1));
+  const auto next = [](std::int64_t number) {
+    const Tensor rows = tensor<float>({1, 2, 3}, {3});
+    return Batch{{"x", number < 3 ? rows : Tensor()}};
+  };
+  const Feed feed({{"x", {YOKE_TYPE_F32, {5}}}}, next);
+  const auto loss_of = [&](const Batch& batch) { return mean(batch["x"] * weight.tensor()); };
+  data_parallel(options, feed, loss_of, [](Trainer& trainer) {
+    for (int step = 0; step < 3; ++step) {
+      trainer.step();
+      EXPECT_FLOAT_EQ(static_cast<float>(trainer.loss_value()), 2.0F);
+    }
+    EXPECT_THAT(
+        error_of([&] { trainer.step(); }),
+        is_error(ErrorCode::kInvalidArgument, "an empty Tensor as x; it must be host data of shape [3]"));
+  });
+}
+
+// One weight, trained by hand on batches of any size: mean of (w * x - y)^2.
 TEST(VaryingRows, OfAFeedMatchTrainingByHand) {
   constexpr std::uint64_t kSizes[] = {7, 1, 10, 3, 9, 2, 10, 5};
   const std::vector<float> x = some_numbers(10 * std::size(kSizes), 3);
