@@ -142,6 +142,27 @@ TEST(GradientPrograms, InPartsAddUpTheSameMicroBatches) {
   EXPECT_EQ(values_with(Overlap::kOn), values_with(Overlap::kOff));
 }
 
+TEST(GradientPrograms, OfShardsAreEmptyWithAFeedAndWithoutRows) {
+  DataParallelOptions options = options_for(3, 0.1F);
+  options.overlap = Overlap::kOff;
+  const Parameter w("w", {}, Initializer::constant(1));
+  const auto loss_of = [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); };
+  const auto rows = [](std::int64_t) { return Batch{{"x", tensor<float>({1, 2}, {2})}}; };
+  const auto expect_gradients = [](std::size_t count) {
+    return [count](Trainer& trainer) {
+      for (const Shard& shard : trainer.shard_list()) {
+        if (shard.number < count) {
+          EXPECT_EQ(shard.gradient.name(), "gradient");
+        } else {
+          EXPECT_ERROR(ErrorCode::kFailedPrecondition, (void)shard.gradient.name());
+        }
+      }
+    };
+  };
+  data_parallel(options, rows(0), loss_of, expect_gradients(2));
+  data_parallel(options, Feed({{"x", {YOKE_TYPE_F32, {2}}}}, rows), loss_of, expect_gradients(0));
+}
+
 TEST(GradientPrograms, OfShardsAreWhole) {
   Watched watched;
   train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {

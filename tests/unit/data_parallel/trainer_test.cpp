@@ -137,6 +137,48 @@ TEST(SetBatch, RejectsOtherTypesAndTensorsWithoutData) {
   });
 }
 
+TEST(Devices, AreOpenedOnceForAllTheirShards) {
+  DataParallelOptions options = options_for(5, 0.1F);
+  int opened = 0;
+  const auto control = std::make_shared<test::Control>();
+  control->device_count = 2;
+  control->on_open = [&](const sdk::Options&) { ++opened; };
+  test::register_backend(*options.runtime, 0, control);
+  options.backend_name = "test0";
+  const Parameter w("w", {}, Initializer::constant(1));
+  const auto run = [&] {
+    data_parallel(
+        options, Batch{{"x", tensor<float>({1, 2, 3, 4, 5}, {5})}},
+        [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); },
+        [](Trainer& trainer) { trainer.step(); });
+  };
+  run();
+  EXPECT_EQ(opened, 2);
+  const auto device = options.runtime->backend("test0")->open_device(0);
+  options.prior_contexts = {Context(Stream::create(device)), Context(Stream::create(device))};
+  options.shards.reset();
+  run();
+  EXPECT_EQ(opened, 3) << "the device of prior contexts was opened again";
+}
+
+TEST(InitialValues, AreNotComputedIfAllParametersHaveValues) {
+  DataParallelOptions options = options_for(2, 0.1F);
+  int start_count = 0;
+  const auto control = std::make_shared<test::Control>();
+  control->on_compile = [&](std::string_view text) {
+    start_count += text.find("program start") != std::string_view::npos ? 1 : 0;
+  };
+  test::register_backend(*options.runtime, 0, control);
+  options.backend_name = "test0";
+  const Parameter w("w", {}, Initializer::constant(1));
+  for (int run = 0; run < 2; ++run) {  // the second run continues from the values of the first one
+    data_parallel(
+        options, Batch{{"x", tensor<float>({1, 2}, {2})}},
+        [&](const Batch& batch) { return mean(batch["x"] * w.tensor()); }, [](Trainer&) {});
+    EXPECT_EQ(start_count, 1) << "run " << run;
+  }
+}
+
 TEST(CollectiveTensors, OfATrainerOrderOtherStreamsWithoutBlockingTheHost) {
   for (const MergeStrategy strategy : kStrategies) {
     train(2, strategy, [&](Trainer& trainer) {
