@@ -376,19 +376,6 @@ TEST(VaryingRows, LossesAndMetricsOfEarlierStepsDoNotCount) {
       });
 }
 
-TEST(OwnerLoss, IsThatOfTheOwnersRows) {
-  std::vector<float> x(8, HUGE_VALF);
-  x[0] = 2;
-  const Parameter w("w", {}, Initializer::constant(1));
-  data_parallel(
-      options_for(8, 0.0F), tensor(x, {8}), tensor(x, {8}),
-      [&](const Tensor& a, const Tensor&) { return w.tensor() + mean(a); },
-      [&](Trainer& trainer) {
-        trainer.step();
-        EXPECT_EQ(trainer.owner_loss_value(), 3);
-      });
-}
-
 TEST(VaryingRows, OwnerMayHaveNoRows) {
   Setting setting;
   DataParallelOptions options = options_of(setting);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "common.h"
@@ -305,6 +306,19 @@ TEST(StreamUseTest, ChangesTheNumberOfStreams) {
     }
     EXPECT_EQ(shards, expected);
   }
+}
+
+TEST(OwnerLoss, IsThatOfTheOwnersRows) {
+  std::vector<float> x(8, HUGE_VALF);
+  x[0] = 2;
+  const Parameter w("w", {}, Initializer::constant(1));
+  data_parallel(
+      options_for(8, 0.0F), tensor(x, {8}), tensor(x, {8}),
+      [&](const Tensor& a, const Tensor&) { return w.tensor() + mean(a); },
+      [&](Trainer& trainer) {
+        trainer.step();
+        EXPECT_EQ(trainer.owner_loss_value(), 3);
+      });
 }
 
 }  // namespace
