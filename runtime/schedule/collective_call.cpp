@@ -5,6 +5,7 @@
 #include <yoke/program/program.h>
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -29,6 +30,8 @@ std::vector<Access> accesses_of(const CollectiveCall::Part& part) {
   const bool target_is_inner = part.target.byte_count < part.source.byte_count;
   const BufferView& inner = target_is_inner ? part.target : part.source;
   const BufferView& outer = target_is_inner ? part.source : part.target;
+  assert(part.source.buffer == part.target.buffer && outer.offset <= inner.offset &&
+         end_of(inner) <= end_of(outer));
   std::vector<Access> accesses = {
       {&hazards, outer.offset, inner.offset, target_is_inner, !target_is_inner},
       {&hazards, inner.offset, end_of(inner), true, true},

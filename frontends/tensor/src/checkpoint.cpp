@@ -118,8 +118,8 @@ struct CheckpointFolder::Impl {
     folder.flush();
   }
 
-  // A process that is killed before its first checkpoint becomes `latest` leaves no link; users may remove a damaged
-  // checkpoint that `latest` names.
+  // Points `latest` at the checkpoint that readers use: it is missing if the process was killed before it made the
+  // first one, and it may name a damaged checkpoint that the user has removed.
   void restore_latest() const {
     if (const std::optional<fs::path> newest = detail::latest_in(path)) {
       point_to(newest->filename().string());

@@ -24,7 +24,7 @@ void Trainer::Impl::set_symbols() {
 void Trainer::Impl::select(const Variant& now, std::size_t s) {
   SymbolTable& table = (*symbols)[micro_batches[s].shard];
   table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s]));
-  // A smaller last batch does not read it.
+  // Programs of a smaller last batch do not read this symbol.
   table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
   table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
 }

@@ -39,7 +39,11 @@ GradientPart part_of(const NamedProgram& whole, const passes::Cut& cut, const pr
     named.rename[name] = found != whole.rename.end() ? found->second : carried_name(name);
     tensors.insert(named.rename[name]);
   }
-  result.carried = cut.carried;
+  for (const passes::Cut::Carried& carried : cut.carried) {
+    if (tensors.contains(carried_name(carried.tensor.name))) {
+      result.carried.push_back(carried);
+    }
+  }
   std::copy_if(whole.literals.begin(), whole.literals.end(), std::back_inserter(named.literals),
                [&](const auto& literal) { return tensors.contains(literal.first); });
   std::copy_if(whole.scalars.begin(), whole.scalars.end(), std::back_inserter(named.scalars),
@@ -211,7 +215,7 @@ void Trainer::Impl::each_gradient_program(
 }
 
 void Trainer::Impl::link_gradient_parts(const std::vector<std::shared_ptr<Buffer>>& workspaces) {
-  for (std::uint32_t k = 0; k < active_shards(variants[0]); ++k) {
+  for (std::uint32_t k = 0; carried_byte_count != 0 && k < active_shards(variants[0]); ++k) {
     contexts[k].allocate(kCarried, {YOKE_TYPE_U8, {carried_byte_count}});
   }
   const std::size_t part_count = after_part.size();

@@ -298,7 +298,7 @@ std::unique_ptr<Trainer::Impl> Trainer::Impl::successor(const std::vector<bool>&
 }
 
 bool Trainer::Impl::lose_shards(std::unique_ptr<Impl>& impl) {
-  if (!impl->redistributes()) {
+  if (!impl->redistributes() || impl->shard_backends.size() < 2) {  // with one, do not wait
     return false;
   }
   const auto nothing = std::make_shared<std::vector<std::byte>>();
@@ -354,7 +354,7 @@ void Trainer::Impl::restart(std::unique_ptr<Impl>& impl) {
   if (!impl->snapshot) {
     return;
   }
-  // An earlier attempt may have failed.
+  // Starts with an empty Impl, because an earlier attempt may have left this one half built.
   impl = impl->successor(std::vector<bool>(impl->shard_backends.size(), false));
   impl->build();
   impl->keep_row_weights();

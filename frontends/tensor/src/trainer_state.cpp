@@ -15,6 +15,12 @@ std::string described(Type type, const Dims& dims) {
   return std::string(program::type_name(type)) + dims_text(dims);
 }
 
+bool is_value_of(const Symbol& symbol, std::int64_t value) {
+  const auto distance = static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(symbol.low);
+  return value >= symbol.low && value < symbol.high &&
+         distance % static_cast<std::uint64_t>(symbol.step) == 0;
+}
+
 }  // namespace
 
 LossScale Trainer::Impl::read_scale() const {
@@ -107,11 +113,9 @@ std::string Trainer::Impl::state_problems(const TrainerState& state) const {
   }
   for (std::size_t i = 0; i < std::min(state.bindings.size(), binding_values.size()); ++i) {
     const Symbol& symbol = options.bindings[i];
-    const std::uint64_t distance =
-        static_cast<std::uint64_t>(state.bindings[i]) - static_cast<std::uint64_t>(symbol.low);
-    if (state.bindings[i] < symbol.low || state.bindings[i] >= symbol.high ||
-        distance % static_cast<std::uint64_t>(symbol.step) != 0) {
-      problems += "; the binding '" + symbol.name + "' is " + number(state.bindings[i]) + ", out of range";
+    if (!is_value_of(symbol, state.bindings[i])) {
+      problems += "; the binding '" + symbol.name + "' is " + number(state.bindings[i]) +
+                  ", which is not one of its values";
     }
   }
   const auto find = [&](const std::vector<NamedArray>& arrays, const std::string& name,

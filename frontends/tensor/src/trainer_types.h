@@ -49,7 +49,7 @@ struct MicroBatch {
 // A part of a gradient program. Without a text, there is nothing to run.
 struct GradientPart {
   NamedProgram program;
-  std::vector<passes::Cut::Carried> carried;  // of all parts
+  std::vector<passes::Cut::Carried> carried;  // that it uses
 };
 struct PartLaunch {
   std::uint32_t shard = 0;

@@ -138,7 +138,7 @@ TEST(CheckpointReads, OnlyNamesOfStepsAreCheckpointsOfAFolder) {
   EXPECT_EQ(load_checkpoint(folder.path()).folder, folder / "step-000000000007");
 }
 
-TEST(CheckpointReads, WhatTheUserMayNotReadIsNotMissing) {
+TEST(CheckpointReads, UnreadableFilesArePermissionErrors) {
   const TemporaryFolder folder;
   const fs::path saved = CheckpointFolder(folder.path()).save(state_of(7));
   fs::permissions(folder.path(), fs::perms(0755));
@@ -155,7 +155,7 @@ TEST(CheckpointReads, WhatTheUserMayNotReadIsNotMissing) {
               is_error(ErrorCode::kPermissionDenied, "cannot read the folder " + folder.path().string()));
 }
 
-TEST(CheckpointReads, TheNextOneIsReadIfTheRunRemovesIt) {
+TEST(CheckpointReads, NextOneIsReadIfTheRunRemovesIt) {
   const TemporaryFolder folder;
   CheckpointFolder kept(folder.path(), 1);
   kept.save(state_of(1));
@@ -166,7 +166,7 @@ TEST(CheckpointReads, TheNextOneIsReadIfTheRunRemovesIt) {
   EXPECT_EQ(load_checkpoint(folder.path()).state.step, 3);
 }
 
-TEST(CheckpointReads, TheNewOneIsReadIfTheRunReplacesIt) {
+TEST(CheckpointReads, ReplacementIsReadIfTheRunReplacesIt) {
   const TemporaryFolder folder;
   CheckpointFolder kept(folder.path());
   kept.save(state_of(1, 10));
@@ -174,7 +174,7 @@ TEST(CheckpointReads, TheNewOneIsReadIfTheRunReplacesIt) {
   EXPECT_EQ(load_checkpoint(folder.path()).state.parameters.at(0).dims, Dims{20});
 }
 
-TEST(CheckpointReads, WhatIsDamagedIsReadTwiceAndNotAgain) {
+TEST(CheckpointReads, DamagedOneIsReadExactlyTwice) {
   const TemporaryFolder folder;
   test::write_file(CheckpointFolder(folder.path()).save(state_of(1)) / "checkpoint.json", R"({"crc32": 1})");
   checksum_count = 0;

@@ -65,7 +65,7 @@ TEST(CheckpointFolderTest, LatestIsAddedIfAProcessWasKilledBeforeItDid) {
   }
 }
 
-// A damaged checkpoint's message says so.
+// The error for a damaged checkpoint tells the user to do this.
 TEST(CheckpointFolderTest, TheOneBeforeIsUsedIfTheUserRemovesTheLatest) {
   const TemporaryFolder folder;
   for (const std::int64_t step : {7, 9}) {

@@ -288,14 +288,14 @@ TEST(FirstBadStep, CountsStepsInWhichTheShardHasNoRows) {
     data_parallel(
         options, rows(), targets,
         [&](const Tensor& x, const Tensor& y) { return mean(square(model(x) - y)); },
-        [&](Trainer& trainer) {
+        [&, at = row, value = bad, expected = step](Trainer& trainer) {
           trainer.run_epoch();
-          numbers[row] = bad;
+          numbers[at] = value;
           trainer.set_batch(rows(), targets);
           trainer.run_epoch();
-          EXPECT_EQ(trainer.first_bad_step(), step);
+          EXPECT_EQ(trainer.first_bad_step(), expected);
           trainer.run_epoch();
-          EXPECT_EQ(trainer.first_bad_step(), step);
+          EXPECT_EQ(trainer.first_bad_step(), expected);
         });
   }
 }

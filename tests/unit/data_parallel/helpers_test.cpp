@@ -233,7 +233,7 @@ TEST(HandWrittenLoop, FitsALineWithoutDataParallel) {
   EXPECT_NEAR(w.float_values()[0], 2.0F, 1e-3);
 }
 
-TEST(HandWrittenLoop, CopiesNoScalarThatTheContextLacks) {
+TEST(HandWrittenLoop, SkipsScalarsThatTheContextLacks) {
   const Context context(Stream::create(test_runtime()->backend(backend_name())->open_device(0)));
   const Lowered lowered = lower("double", {{"value", scalar("factor", 2.0).tensor() * 2.0F}});
   EXPECT_EQ(all_host_to_device(context, lowered), 0U);

@@ -163,6 +163,27 @@ TEST(GradientPrograms, OfShardsAreEmptyWithAFeedAndWithoutRows) {
   data_parallel(options, Feed({{"x", {YOKE_TYPE_F32, {2}}}}, rows), loss_of, expect_gradients(0));
 }
 
+TEST(GradientPrograms, PartsMayHandOnNothing) {
+  std::vector<std::vector<float>> values;
+  for (const Overlap overlap : {Overlap::kOff, Overlap::kOn}) {
+    DataParallelOptions options = options_for(2, 0.1F);
+    options.overlap = overlap;
+    options.bucket_byte_count = 256;
+    options.reduction = Reduction::kSum;
+    const Parameter v("v", {64}, Initializer::zeros());
+    const Parameter w("w", {64}, Initializer::zeros());
+    data_parallel(
+        options, tensor(some_numbers(256, 1), {4, 64}), tensor(some_numbers(256, 2), {4, 64}),
+        [&](const Tensor& x, const Tensor& y) { return sum(x * v.tensor()) + sum(y * w.tensor()); },
+        [&](Trainer& trainer) {
+          EXPECT_EQ(trainer.overlaps(), overlap == Overlap::kOn);
+          trainer.step();
+          values.push_back(all_values(trainer));
+        });
+  }
+  EXPECT_EQ(values[0], values[1]);
+}
+
 TEST(GradientPrograms, OfShardsAreWhole) {
   Watched watched;
   train(watched, options_for(2, 0.1F), [&](Trainer& trainer) {
@@ -195,7 +216,7 @@ TEST(GradientPrograms, OfFirstMicroBatchesAreLinkedBefore) {
   });
 }
 
-// The last micro-batch's runs in parts, and the first one's needs more memory.
+// The last micro-batch's program runs in parts; the first one's needs more memory.
 TEST(GradientPrograms, OfMicroBatchesGiveTheSameBitsInParts) {
   std::vector<std::vector<float>> values;
   for (const Overlap overlap : {Overlap::kOff, Overlap::kOn}) {
@@ -217,7 +238,7 @@ TEST(GradientPrograms, OfMicroBatchesGiveTheSameBitsInParts) {
 }
 
 // A feed's batches use several tensors in turn, and a loss with all_reduce does not run in one launch.
-TEST(GradientPrograms, OfShardsAreEmptyIfOneLaunchIsNotEnough) {
+TEST(GradientPrograms, OfShardsAreEmptyForFeedsAndAllReduce) {
   DataParallelOptions options = options_for(2, 0.1F);
   options.overlap = Overlap::kOn;
   options.bucket_byte_count = 256;

@@ -119,7 +119,7 @@ TEST_F(MixedShards, AreMeasuredWithoutWaitingForEachOther) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a sanitizer slows down the fast device only";
 #endif
-  slow_->delay_us = 2000;
+  slow_->delay_us = 10000;
   options.measure_row_weights = true;
   const auto model = nn::sequential(nn::batch_norm({.synchronized = true}), nn::linear(1));
   data_parallel(
@@ -156,11 +156,11 @@ TEST_F(MixedShards, WithoutARowForEachAreNotMeasured) {
 
 TEST_F(MixedShards, ThatHangWhileTheyAreMeasuredMissTheDeadline) {
   RuntimeOptions impatient;
-  impatient.wait_timeout = std::chrono::milliseconds(200);
+  impatient.wait_timeout = std::chrono::milliseconds(500);
   options.runtime = test_runtime(impatient);
   test::register_backend(*options.runtime, 0);
   const auto hanging = test::register_backend(*options.runtime, 1);
-  hanging->on_run = [](std::string_view) { std::this_thread::sleep_for(std::chrono::milliseconds(300)); };
+  hanging->on_run = [](std::string_view) { std::this_thread::sleep_for(std::chrono::milliseconds(700)); };
   options.measure_row_weights = true;
   EXPECT_THAT(error_of([&] { train(); }),
               is_error(ErrorCode::kDeadlineExceeded, "measuring the shards' speed missed the deadline"));

@@ -44,7 +44,7 @@ TEST(NumbersOverAllGradients, DoNotCountRunningState) {
   }
 }
 
-// 64 elements fill their memory, so that no term of zero, here infinite, has to be taken off.
+// 64 elements need no padding, so the terms of padding, here infinite, need not be subtracted.
 TEST(NumbersOverAllGradients, NeedNoTermOfZeroWithoutPadding) {
   DataParallelOptions options = options_for(2, 0.1F);
   options.optimizer = adding([](const Tensor& gradient) { return 1.0F / gradient; });

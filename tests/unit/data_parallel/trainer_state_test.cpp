@@ -71,9 +71,9 @@ TEST_F(TrainerStates, BindingsGoOnFromValuesInTheirRanges) {
       {{0, 0}, "'inner' is 0"},    {{0, 40}, "'inner' is 40"},
       {{0, 15}, "'inner' is 15"},  {{0, INT64_MAX}, "'inner' is 9223372036854775807"}};
   for (const auto& [bindings, why] : cases) {
-    EXPECT_THAT(
-        refusal_of(state, [&, values = bindings](TrainerState& s) { s.bindings = values; }),
-        is_error(kInvalid, std::string("match this run: the binding ") + why + ", out of range; nothing"));
+    EXPECT_THAT(refusal_of(state, [&, values = bindings](TrainerState& s) { s.bindings = values; }),
+                is_error(kInvalid, std::string("match this run: the binding ") + why +
+                                       ", which is not one of its values; nothing"));
   }
 }
 

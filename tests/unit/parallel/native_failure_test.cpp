@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/native_failure_test.cpp: collectives of a backend when a member fails before, while or after they
-// are queued, when they stay pending, and what streams ask the backend meanwhile.
+// tests/unit/parallel/native_failure_test.cpp: a backend's collectives when a member fails before, during or after
+// queuing; collectives that stay pending; how often streams query a group.
 #include "expected_leak.h"
 #include "scripted_rig.h"
 
@@ -14,7 +14,7 @@ constexpr ErrorCode kAborted = ErrorCode::kAborted;
 constexpr ErrorCode kInternal = ErrorCode::kInternal;
 constexpr ErrorCode kUnavailable = ErrorCode::kUnavailable;
 
-// Member 1 fails by itself; with the parameter, member 0 was aborted before.
+// Member 1 fails by itself. If the parameter is true, member 0 is aborted first.
 class FailsByItself : public Scripted, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(AfterAbort, FailsByItself, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "OfMember0" : "OfNone"; });
@@ -85,7 +85,7 @@ TEST_F(Scripted, GroupKeepsItsFirstFailure) {
   rig.control->is_blocked = false;
 }
 
-TEST_F(Scripted, QueuingThatFailsForNoKnownMemberIsOfTheFirst) {
+TEST_F(Scripted, QueuingThatFailsForAnUnknownReasonNamesMember0) {
   script_.on_queue = [](auto) { throw sdk::Failure(YOKE_STATUS_UNAVAILABLE, "cannot queue now"); };
   const LinkedCollective sum = group->all_reduce("g");
   sum.run();
@@ -112,7 +112,7 @@ TEST_F(Scripted, IsNotQueuedOnADeviceThatWasJustLost) {
   EXPECT_THAT(error_of([&] { sum.run(); }), is_error(ErrorCode::kDeviceLost, "member 0 of 3"));
 }
 
-TEST_F(Scripted, IsNotQueuedIfAMemberReadsWhatFailed) {
+TEST_F(Scripted, IsNotQueuedIfTheInputOfAMemberFailed) {
   const auto writer = Stream::create(contexts[1].stream()->device());
   rig.control->fail_after = 0;
   fill(*writer, contexts[1].tensor("g").view, 1.0F);
@@ -242,7 +242,7 @@ TEST_F(OneWorker, QueuesForAllMembersAtTheSameTime) {
   const auto device = rig.runtime.backend(control->name)->open_device(0);
   const auto elsewhere = Stream::create(device);
   const BufferView buffer = buffer_of<float>(device, 1);
-  script_.on_queue = [this](auto) { EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 10s)); };
+  script_.on_queue = [this](auto) { EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 30s)); };
   control->is_blocked = true;
   fill(*elsewhere, buffer, 1.0F);
   stream(1).wait_for(elsewhere->record());
@@ -250,7 +250,7 @@ TEST_F(OneWorker, QueuesForAllMembersAtTheSameTime) {
   sum.run();
   control->is_blocked = false;
   // Waits of a stream would replace a worker that is stuck.
-  EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 5s));
+  EXPECT_TRUE(wait_until([&] { return script_.queue_count == 3; }, 10s));
   for (std::uint32_t k = 0; k < 3; ++k) {
     EXPECT_NO_THROW(stream(k).wait());
   }

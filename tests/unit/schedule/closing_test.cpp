@@ -63,7 +63,7 @@ TEST_P(ClosingTest, DestructorWaitsForWorkUnlessAWaitHasMissedTheDeadline) {
 }
 
 TEST_P(ClosingTest, DestructorWaitsForWorkIfSomeWasDoneSinceAWaitMissedTheDeadline) {
-  Rig rig(GetParam(), with_timeout(200ms));
+  Rig rig(GetParam(), with_timeout(1s));
   const BufferView buffer = rig.buffer(1);
   auto stream = rig.stream();
   rig.control->is_blocked = true;
