@@ -105,8 +105,7 @@ class Finder:
         last = self.source.partner.get(first - 1)
         if last is None or last > end:
             return
-        if ";" in self.masked[first:last]:
-            first = self.masked.rindex(";", first, last) + 2
+        first = self._after_declaration(first, last)
         if re.search(r" = ", self.masked[first:last].split("(")[0]):
             return  # declares a variable
         leaves = re.match(r"\{\s*(return|continue|break|throw|(?:\w+::)*(?:refuse|throw|fail)\w*)\b", self.masked[end:end + 200]) is not None
@@ -115,6 +114,15 @@ class Finder:
         if head.group(1) == "if":
             self._add("guard", first, last, "true", "$ || (", ")")
             self.found[-1].removes = not leaves
+
+    def _after_declaration(self, first, last):
+        """The start of a condition after a declaration in the same parentheses, if any."""
+        at = first
+        while at < last:
+            if self.masked[at] == ";":
+                return at + 2
+            at = self.source.partner.get(at, at) + 1
+        return first
 
     def _statement(self, start, end):
         text = self.masked[start:end]
