@@ -121,7 +121,9 @@ struct CheckpointFolder::Impl {
   // Points `latest` at the checkpoint that readers use: it is missing if the process was killed before it made the
   // first one, and it may name a damaged checkpoint that the user has removed.
   void restore_latest() const {
-    if (const std::optional<fs::path> newest = detail::latest_in(path)) {
+    const std::optional<fs::path> newest = detail::latest_in(path);
+    std::error_code ignored;
+    if (newest && newest->filename() != fs::read_symlink(path / detail::kLatest, ignored)) {
       point_to(newest->filename().string());
     }
   }

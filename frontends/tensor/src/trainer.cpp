@@ -26,7 +26,9 @@ void Trainer::Impl::select(const Variant& now, std::size_t s) {
   table.set(batch_row_symbol().name, static_cast<std::int64_t>(now.first_in_batch[s]));
   // Programs of a smaller last batch do not read this symbol.
   table.set(detail::kRowSymbol, is_fed() ? 0 : plan.first_row(s, batch_number));
-  table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
+  if (per_shard > 1) {
+    table.set(seed_symbol().name, options.base_seed + static_cast<std::int64_t>(s));
+  }
 }
 
 // Advances the odometer of bindings by one position, the last binding fastest.
@@ -154,7 +156,7 @@ void Trainer::Impl::queue_parts(Variant& now, bool merges) {
 }
 
 void Trainer::Impl::reset_seeds() {
-  for (std::size_t k = 0; k < shards.size(); ++k) {
+  for (std::size_t k = 0; has_sums() && k < shards.size(); ++k) {
     (*symbols)[k].set(seed_symbol().name, seeds[k]);
   }
 }

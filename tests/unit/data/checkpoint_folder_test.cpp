@@ -129,6 +129,15 @@ TEST(CheckpointFolders, FileSystemsWithoutLocksAreUsedWithoutThem) {
   EXPECT_EQ(load_checkpoint(folder.path()).state.step, 0);
 }
 
+// The disk may be full when a run goes on.
+TEST(CheckpointFolders, OpeningOneWhoseLatestIsRightWritesNothing) {
+  const TemporaryFolder folder;
+  CheckpointFolder(folder.path()).save(TrainerState());
+  flushed.clear();
+  const CheckpointFolder next(folder.path());
+  EXPECT_TRUE(flushed.empty());
+}
+
 // On a slow disk, flushing takes most of the time of a small checkpoint.
 TEST(CheckpointFolders, EveryFileIsFlushedOnceAndThenTheFolders) {
   const TemporaryFolder folder;

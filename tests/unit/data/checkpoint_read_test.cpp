@@ -52,7 +52,7 @@ TrainerState state_of(std::int64_t step, std::size_t element_count = 1) {
   return state;
 }
 
-// Writes a description with a right checksum.
+// Writes a description with a correct checksum.
 void write_description(const fs::path& file, json fields) {
   fields.erase("crc32");
   const std::string text = fields.dump();

@@ -147,7 +147,7 @@ TEST_F(LostShards, AreAnErrorIfNoShardIsLeft) {
 }
 
 // Their memory may be wrong, even if it can be read.
-TEST_F(LostShards, AreNotReadAnymore) {
+TEST_F(LostShards, AreNoLongerRead) {
   control(0).backend.to_host = [](yoke_stream* stream, yoke_buffer* source, std::uint64_t offset,
                                   void* target, std::uint64_t byte_count, yoke_error* error) -> std::int32_t {
     return loses_reads
