@@ -98,11 +98,14 @@ void Trainer::Impl::measure_row_weights() {
   }
   std::map<std::string, double> seconds_per_row;  // by kind
   trial.time_gradients(1);
-  const std::vector<double> once = trial.time_gradients(1);
-  const double repeats = kRoundSeconds / *std::max_element(once.begin(), once.end());
+  double once = std::numeric_limits<double>::infinity();  // the fastest: others may have been interrupted
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<double> seconds =
-        trial.time_gradients(static_cast<int>(std::clamp(repeats, 1.0, kMostRepeats)));
+    const std::vector<double> seconds = trial.time_gradients(1);
+    once = std::min(once, *std::max_element(seconds.begin(), seconds.end()));
+  }
+  const int repeats = static_cast<int>(std::clamp(kRoundSeconds / once, 1.0, kMostRepeats));
+  for (int round = 0; round < kRounds; ++round) {
+    const std::vector<double> seconds = trial.time_gradients(repeats);
     std::map<std::string, std::pair<double, double>> measured;  // of seconds and rows
     for (std::size_t k = 0; k < kinds.size(); ++k) {
       measured[kinds[k]].first += seconds[k];

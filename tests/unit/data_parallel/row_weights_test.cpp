@@ -128,6 +128,23 @@ TEST_F(MixedShards, AreMeasuredWithoutWaitingForEachOther) {
       [](Trainer& trainer) { EXPECT_LT(trainer.row_weights().at(2), 500); });
 }
 
+// If one computation takes long by chance, the others are still repeated until a round is long enough.
+TEST_F(MixedShards, AreMeasuredOftenAlthoughOneComputationIsInterrupted) {
+  std::atomic<int> runs = 0;
+  slow_->delay_us = 0;
+  slow_->on_run = [&](std::string_view) {
+    const bool is_interrupted = ++runs == 2;  // the first that is timed
+    std::this_thread::sleep_for(std::chrono::microseconds(is_interrupted ? 50'000 : 200));
+  };
+  options.measure_row_weights = true;
+  const auto model = nn::linear(1);
+  data_parallel(
+      options, tensor(some_numbers(24, 1), {12, 2}), tensor(some_numbers(12, 2), {12, 1}),
+      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
+      [&](Trainer&) { EXPECT_GT(runs.load(), 25); });
+  slow_->on_run = nullptr;
+}
+
 // Of 15 micro-batches, three have no rows.
 TEST_F(MixedShards, AreMeasuredWithEveryKindOfData) {
   slow_->delay_us = 0;
