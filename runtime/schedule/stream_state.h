@@ -84,12 +84,12 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
       sentence = compose();
     } catch (...) {  // out of memory
     }
-    set_failed(ticket, code, std::move(sentence));
+    set_failed(ticket, code, std::move(sentence), /*order=*/0, device);
   }
   void fail_as_lost(std::uint64_t ticket) noexcept;
   Error error() const;
   ErrorCode error_code() const noexcept;
-  std::optional<std::uint64_t> failed_at() const noexcept;  // see Stream::failed_at
+  std::optional<StreamFailure> failure() const;  // see Stream::failure
   // Later commands belong to this step. title() names the stream and the step of the ticket, for messages.
   void begin_step(std::int64_t number) noexcept;
   std::string title(std::uint64_t ticket) const;
@@ -179,9 +179,10 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   };
 
   const BackendState& backend() const;
-  // `order`: 0: now.
-  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order = 0,
-                  bool is_inherited = false) noexcept;
+  // `order`: 0: now. `failed`: the device whose work failed.
+  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order,
+                  std::shared_ptr<Device> failed) noexcept;
+  std::shared_ptr<Device> failed_device() const noexcept;
   // Increases with every call, for all streams of the process.
   static std::uint64_t next_order() noexcept;
   Staging& staging_for(const BufferView& dst, const BufferView& src);
@@ -271,6 +272,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   ErrorCode error_code_ = ErrorCode::kOk;
   std::string error_text_;
   std::uint64_t failure_order_ = 0;
+  std::shared_ptr<Device> failed_device_;  // not null if the stream has failed
   Clock::time_point abort_deadline_ = Clock::time_point::max();
   Clock::time_point late_deadline_ = Clock::time_point::max();
   std::uint64_t late_completed_ = 0;  // completed_ when a deadline was missed

@@ -210,13 +210,15 @@ std::uint64_t StreamState::next_order() noexcept {
 }
 
 void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order,
-                             bool is_inherited) noexcept {
+                             std::shared_ptr<Device> failed) noexcept {
+  const bool is_inherited = failed != device;
   {
     const std::lock_guard lock(error_mutex_);
     if (failed_from_.load() == kNever) {
       error_code_ = code;
       error_text_ = std::move(sentence);
       failure_order_ = order != 0 ? order : next_order();
+      failed_device_ = std::move(failed);
     }
     failed_from_.store(std::min(failed_from_.load(), ticket));
   }
@@ -238,7 +240,7 @@ void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexce
     sentence = title(ticket) + ": it waited for work that failed: " + other.error().what();
   } catch (const std::exception&) {  // out of memory
   }
-  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, /*is_inherited=*/true);
+  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, other.failed_device());
 }
 
 Error StreamState::error() const {
@@ -253,10 +255,18 @@ ErrorCode StreamState::error_code() const noexcept {
   return error_code_;
 }
 
-std::optional<std::uint64_t> StreamState::failed_at() const noexcept {
+std::shared_ptr<Device> StreamState::failed_device() const noexcept {
   const std::lock_guard lock(error_mutex_);
-  return failed_from_.load() == kNever || error_code_ == ErrorCode::kAborted ? std::nullopt
-                                                                             : std::optional(failure_order_);
+  return failed_device_;
+}
+
+std::optional<StreamFailure> StreamState::failure() const {
+  Error found = error();
+  const std::lock_guard lock(error_mutex_);
+  if (failed_from_.load() == kNever || error_code_ == ErrorCode::kAborted) {
+    return {};
+  }
+  return StreamFailure{failure_order_, failed_device_, std::move(found)};
 }
 
 void StreamState::note_late() noexcept {
@@ -299,10 +309,6 @@ void StreamState::abort(std::chrono::nanoseconds patience) noexcept {
 
 }  // namespace yoke::detail
 
-std::optional<std::uint64_t> yoke::Stream::failed_at() const noexcept {
-  return state_->failed_at();
-}
-
-std::optional<yoke::Error> yoke::Stream::failure() const {
-  return failed_at() ? std::optional(state_->error()) : std::nullopt;
+std::optional<yoke::StreamFailure> yoke::Stream::failure() const {
+  return state_->failure();
 }

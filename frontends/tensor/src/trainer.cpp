@@ -338,8 +338,8 @@ void Trainer::set_learning_rate(double rate) {
   impl_->learning_rate.set(rate);
 }
 
-// The error of the stream that failed first, of those on lost devices if there are any: others fail because they wait
-// for its results. `seen` if no stream has failed.
+// The first failure, of those on lost devices if there are any: other streams fail because they wait for its results.
+// `seen` if no stream has failed.
 Error Trainer::Impl::cause_of(const Error& seen) const {
   if (seen.code() == ErrorCode::kDeadlineExceeded) {
     return seen;
@@ -352,15 +352,14 @@ Error Trainer::Impl::cause_of(const Error& seen) const {
   }
   const bool has_lost = std::any_of(all_streams.begin(), all_streams.end(),
                                     [](const auto& stream) { return stream->device()->is_lost(); });
-  const Stream* first = nullptr;
+  std::optional<StreamFailure> first;
   for (const auto& stream : all_streams) {
-    if (stream->failed_at() && (!has_lost || stream->device()->is_lost()) &&
-        (first == nullptr || stream->failed_at() < first->failed_at())) {
-      first = stream.get();
+    std::optional<StreamFailure> failure = stream->failure();
+    if (failure && (!has_lost || failure->device->is_lost()) && (!first || failure->order < first->order)) {
+      first = std::move(failure);
     }
   }
-  const std::optional<Error> found = first != nullptr ? first->failure() : std::nullopt;
-  return found ? *found : seen;
+  return first ? first->error : seen;
 }
 
 void Trainer::wait() {

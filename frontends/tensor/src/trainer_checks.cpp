@@ -145,7 +145,7 @@ void Trainer::Impl::check_learning_rate() {
   for (const LoweredArgument& argument : lowered.arguments) {
     if (argument.kind == LoweredArgument::Kind::kPlaceholder ||
         argument.kind == LoweredArgument::Kind::kParameter) {
-      fail("data_parallel: learning_rate uses '" + argument.name +
+      fail("data_parallel: learning_rate uses '" + argument.leaf.name() +
            "'; it may use numbers, host data, scalars and symbols such as the step, but no parameters or "
            "placeholders");
     }

@@ -156,16 +156,18 @@ void Trainer::Impl::record_losses(std::span<const double> each, std::span<const 
   }
 }
 
-// The shards of lost devices or, if no device is lost, the shard that failed first: the others failed because of it.
+// The shards of lost devices or, if no device is lost, the shard whose work failed first: the others failed because of
+// it.
 std::vector<LostShard> Trainer::Impl::find_lost() const {
   std::vector<LostShard> found;
   const auto add = [&](std::size_t k, std::string reason) {
     found.push_back({shard_numbers[k], shard_devices[k]->name(), step_number, std::move(reason)});
   };
-  std::vector<const Stream*> first(shard_devices.size());  // per shard: its stream that failed first
+  std::vector<std::optional<StreamFailure>> first(shard_devices.size());  // per shard: of its streams
   const auto compare = [&](std::size_t k, const Stream& stream) {
-    if (stream.failed_at() && (first[k] == nullptr || *stream.failed_at() < *first[k]->failed_at())) {
-      first[k] = &stream;
+    std::optional<StreamFailure> failure = stream.failure();
+    if (failure && (!first[k] || failure->order < first[k]->order)) {
+      first[k] = std::move(failure);
     }
   };
   for (std::size_t k = 0; k < shards.size(); ++k) {
@@ -179,17 +181,23 @@ std::vector<LostShard> Trainer::Impl::find_lost() const {
   }
   for (std::size_t k = 0; k < shard_devices.size(); ++k) {
     if (shard_devices[k]->is_lost()) {
-      add(k, first[k] != nullptr ? first[k]->failure()->what() : "its device was lost");
+      add(k, first[k] ? first[k]->error.what() : "its device was lost");
     }
   }
   if (!found.empty()) {
     return found;
   }
-  const auto earliest = std::min_element(first.begin(), first.end(), [](const Stream* a, const Stream* b) {
-    return a != nullptr && (b == nullptr || *a->failed_at() < *b->failed_at());
+  const auto earliest = std::min_element(first.begin(), first.end(), [](const auto& a, const auto& b) {
+    return a && (!b || a->order < b->order);
   });
-  if (*earliest != nullptr) {
-    add(static_cast<std::size_t>(earliest - first.begin()), (*earliest)->failure()->what());
+  if (*earliest) {
+    const auto has_failed = [&](const auto& device) { return device->is_same(*(*earliest)->device); };
+    auto shard = static_cast<std::size_t>(earliest - first.begin());
+    if (!has_failed(shard_devices[shard])) {  // it waited for a copy from another device's memory
+      const auto other = std::find_if(shard_devices.begin(), shard_devices.end(), has_failed);
+      shard = other == shard_devices.end() ? shard : static_cast<std::size_t>(other - shard_devices.begin());
+    }
+    add(shard, (*earliest)->error.what());
   }
   return found;
 }

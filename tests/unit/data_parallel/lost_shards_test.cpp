@@ -23,6 +23,7 @@ using ::testing::Not;
 std::atomic<bool> loses_reads = false;
 std::atomic<test::Control*> awaited = nullptr;
 std::atomic<bool> fails_feed = false;
+std::atomic<bool> fails_read = false;
 
 // Shard k is on backend "test<k>", or all shards are on device 0 of "test0".
 class LostShards : public ::testing::Test {
@@ -33,7 +34,7 @@ class LostShards : public ::testing::Test {
     control(0).device_count = 1;
   }
   ~LostShards() override {
-    loses_reads = fails_feed = false;
+    loses_reads = fails_feed = fails_read = false;
     awaited = nullptr;
   }
 
@@ -281,6 +282,30 @@ TEST_F(LostShards, AreThoseThatFailedFirst) {
       EXPECT_THAT(trainer.lost_shards()[0].reason, Not(HasSubstr("it waited")));
       control(first).delay_us = 0;
     });
+  }
+}
+
+// A copy between backends fails on the stream of the shard that reads, although the other device could not be read.
+TEST_F(LostShards, AreThoseWhoseMemoryCannotBeRead) {
+  for (const std::size_t failing : {0U, 1U, 2U}) {
+    control(failing).backend.to_host = [](yoke_stream* stream, yoke_buffer* source, std::uint64_t offset,
+                                          void* target, std::uint64_t byte_count,
+                                          yoke_error* error) -> std::int32_t {
+      const bool is_loss = byte_count == sizeof(float);
+      return !is_loss && fails_read.exchange(false)
+                 ? YOKE_STATUS_INTERNAL
+                 : sdk::detail::kBackendTable.to_host(stream, source, offset, target, byte_count, error);
+    };
+    train(3, [&](Trainer& trainer) {
+      trainer.step();
+      trainer.wait();
+      fails_read = true;
+      trainer.step();
+      ASSERT_EQ(trainer.lost_shards().size(), 1U);
+      EXPECT_EQ(trainer.lost_shards()[0].shard, failing);
+      EXPECT_THAT(trainer.lost_shards()[0].reason, HasSubstr("/staging'"));
+    });
+    control(failing).backend.to_host = sdk::detail::kBackendTable.to_host;
   }
 }
 

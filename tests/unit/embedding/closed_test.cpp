@@ -41,7 +41,6 @@ TEST_P(ClosedStream, AnAbortedStreamThrowsUntilItIsRenewed) {
   EXPECT_ERROR(kAborted, (void)stream->is_idle());
   EXPECT_ERROR(kAborted, stream->record().wait());
   stream->begin_step(1);
-  EXPECT_FALSE(stream->failed_at());
   EXPECT_FALSE(stream->failure());
   EXPECT_ERROR(ErrorCode::kUnimplemented, (void)stream->native());
   EXPECT_EQ(stream->device(), rig.device);

@@ -147,7 +147,7 @@ TEST_P(FailureTest, LossOfADeviceLeavesThoseThatWaitForItUsable) {
   const auto device = rig.backend->open_device(1);
   const auto waiting = Stream::create(device, "waiting");
   const BufferView copied = buffer_of<std::uint8_t>(device, 4);
-  EXPECT_EQ(first->failed_at(), std::nullopt);
+  EXPECT_FALSE(first->failure());
   rig.control->is_blocked = true;  // the failure is not known when the copy is queued
   rig.control->fail_code = YOKE_STATUS_DEVICE_LOST;
   rig.control->fail_after = 0;
@@ -159,8 +159,10 @@ TEST_P(FailureTest, LossOfADeviceLeavesThoseThatWaitForItUsable) {
   EXPECT_ERROR(ErrorCode::kDeviceLost, first->wait());
   EXPECT_TRUE(rig.device->is_lost());
   EXPECT_FALSE(device->is_lost());
-  ASSERT_TRUE(first->failed_at() && waiting->failed_at());
-  EXPECT_LT(*first->failed_at(), *waiting->failed_at());
+  ASSERT_TRUE(first->failure() && waiting->failure());
+  EXPECT_LT(first->failure()->order, waiting->failure()->order);
+  EXPECT_EQ(first->failure()->device, rig.device);
+  EXPECT_EQ(waiting->failure()->device, GetParam() == Streams::kNative ? device : rig.device);
   const auto again = Stream::create(device, "again");
   fill<std::uint8_t>(*again, copied, 7);
   EXPECT_EQ(read<std::uint8_t>(*again, copied), std::vector<std::uint8_t>(4, 7));
@@ -175,11 +177,12 @@ TEST_P(FailureTest, StreamThatFailedFirstIsKnown) {
   rig.control->is_blocked = false;
   EXPECT_ERROR(ErrorCode::kInternal, second->wait());
   EXPECT_ERROR(ErrorCode::kInternal, first->wait());
-  EXPECT_LT(first->failed_at().value(), second->failed_at().value());
+  ASSERT_TRUE(first->failure() && second->failure());
+  EXPECT_LT(first->failure()->order, second->failure()->order);
   const auto aborted = rig.stream("aborted");
   aborted->abort();
   EXPECT_ERROR(ErrorCode::kAborted, aborted->wait());
-  EXPECT_EQ(aborted->failed_at(), std::nullopt);
+  EXPECT_FALSE(aborted->failure());
 }
 
 TEST_P(FailureTest, AbortEndsAWaitForAnotherStream) {

@@ -33,7 +33,7 @@ TEST_P(RenewTest, FailedStreamWorksAgain) {
 
   EXPECT_NE(stream->id(), id);
   EXPECT_EQ(name, "first");
-  EXPECT_EQ(stream->failed_at(), std::nullopt);
+  EXPECT_FALSE(stream->failure());
   fill<std::uint8_t>(*stream, buffer, 7);
   EXPECT_EQ(read<std::uint8_t>(*stream, buffer), std::vector<std::uint8_t>(4, 7));
   EXPECT_TRUE(stream->is_idle());

@@ -42,6 +42,18 @@ class Event {
   std::uint64_t ticket_ = 0;
 };
 
+// Why a stream failed.
+struct StreamFailure {
+  // Lower for earlier failures: among streams that wait for each other, the one with the lowest number failed first,
+  // and the others because of it.
+  std::uint64_t order = 0;
+  // The device whose work failed: the stream's own, or that of the stream it waited for. Reading the memory of another
+  // backend's device is work of that device. Never null. If a backend has streams, its devices wait for each other
+  // without the runtime, which then takes a failure for the stream's own.
+  std::shared_ptr<Device> device;
+  Error error;
+};
+
 // An in-order queue on one device. Work is queued by one thread at a time ([stream-serial]); waits and
 // queries may come from any thread. If the backend has no streams, the runtime's worker threads run the work.
 // Once the lists of pending work have grown, queuing copies and launches does not allocate. If a call that
@@ -105,12 +117,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // Throws the stream's error, or kDeadlineExceeded.
   void wait(std::chrono::nanoseconds timeout) const;
   void wait() const;
-  // When this stream failed, as a number that is lower for earlier failures: among streams that wait for each other,
-  // the one with the lowest number failed first, and the others because of it. Empty: the stream has not failed, or
-  // was aborted. Call it after a wait, because a wait detects failures.
-  std::optional<std::uint64_t> failed_at() const noexcept;
-  // The error of such a stream, also while its work has not ended. Does not wait.
-  std::optional<Error> failure() const;
+  // Empty: the stream has not failed, or was aborted. Does not wait; call it after a wait, because a wait detects
+  // failures.
+  std::optional<StreamFailure> failure() const;
   // Skips queued work that has not started, and stops running work where the device can. Returns without
   // waiting. Waits throw kAborted once the work no longer uses memory. Other streams are unaffected unless
   // they wait for this one; only if the backend can abort nothing smaller is its whole device aborted.
