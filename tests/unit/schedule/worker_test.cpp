@@ -142,10 +142,12 @@ TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
   std::string order;  // guarded by the waits
   rig.control->on_run = [&](std::string_view program) { order += program; };
   rig.control->delay_us = 1100;  // longer than a turn
+  rig.control->is_blocked = true;
   for (int i = 0; i < 40; ++i) {
     busy->launch(*a);
   }
   other->launch(*b);
+  rig.control->is_blocked = false;
   busy->wait();
   other->wait();
   EXPECT_LT(order.find('b'), 20U) << "a worker prefers the stream that it ran last, but not forever";
