@@ -47,6 +47,25 @@ TEST_F(SdkMemoryTest, InvalidCopiesAreRejected) {
   entered.close(device);
 }
 
+TEST_F(SdkMemoryTest, CopyBetweenBuffersMovesTheGivenRangeOnly) {
+  Entered entered(entry());
+  yoke_device* device = entered.open();
+  yoke_buffer* from = entered.buffer(device, 8);
+  yoke_buffer* to = entered.buffer(device, 8);
+  std::string read = "........";
+  const auto* api = entered.backend;
+  api->from_host(nullptr, from, 0, "abcdefgh", 8, nullptr, nullptr);
+  api->from_host(nullptr, to, 0, "12345678", 8, nullptr, nullptr);
+
+  EXPECT_EQ(api->device_to_device(nullptr, to, 1, from, 3, 2, &entered.error), YOKE_STATUS_OK);
+  api->to_host(nullptr, to, 0, read.data(), 8, nullptr);
+  EXPECT_EQ(read, "1de45678");
+
+  api->buffer_destroy(from);
+  api->buffer_destroy(to);
+  entered.close(device);
+}
+
 TEST_F(SdkMemoryTest, OutOfMemoryReportsBytesRequestedUsedAndAvailable) {
   control_->memory_limit = 100;
   Entered entered(entry());
@@ -135,6 +154,15 @@ TEST(HostBuffer, CopiesAndFillsAreSkippedOnAFailedStreamOnly) {
     buffer.to_host(stream, 1, read.data(), 2);
     EXPECT_EQ(read, runs ? "ic.." : "....");
   }
+}
+
+TEST(HostBuffer, FillEndsInsideTheLastDoubling) {
+  sdk::HostBuffer buffer(16);
+  buffer.from_host(nullptr, 0, "................", 16);
+
+  buffer.fill(nullptr, 1, 12, std::as_bytes(std::span("abcd", 4)));
+
+  EXPECT_EQ(std::string(static_cast<const char*>(buffer.host_address()), 16), ".abcdabcdabcd...");
 }
 
 // A host that counts what it allocates.

@@ -47,7 +47,7 @@ class SdkProgramTest : public testing::Test {
     control_->entries = {entry};
     control_->has_peers = false;
     control_->verdicts = {{0, 0, YOKE_VERDICT_NATIVE, ""},
-                          {0, 1, YOKE_VERDICT_UNSUPPORTED, std::string(600, 'x')}};
+                          {2, 1, YOKE_VERDICT_UNSUPPORTED, std::string(600, 'x')}};
     entered_ = std::make_unique<Entered>(entry_of(0, control_));
     device_ = entered_->open();
     memory_ = entered_->buffer(device_, 512);
@@ -105,10 +105,25 @@ TEST_F(SdkProgramTest, CanCompileFillsRowsTruncatesReasonsAndCompilesNothing) {
                                             nullptr),
             YOKE_STATUS_OK);
   EXPECT_EQ(count, 2U);
+  EXPECT_EQ(verdicts[1].program, 2U);
   EXPECT_EQ(verdicts[1].statement, 1U);
   EXPECT_EQ(verdicts[1].verdict, YOKE_VERDICT_UNSUPPORTED);
   EXPECT_EQ(std::string(verdicts[1].reason).size(), YOKE_REASON_CAPACITY - 1U);
   EXPECT_EQ(control_->live_code_count, before);
+}
+
+TEST_F(SdkProgramTest, OnlyFormatIsTheOneOfPrograms) {
+  std::array<yoke_format, 2> formats{};
+  formats.fill({"", 7, 7});
+  std::uint32_t count = 0;
+
+  EXPECT_EQ(
+      entered_->programs->formats(entered_->plugin, 2, sizeof formats[0], formats.data(), &count, nullptr),
+      YOKE_STATUS_OK);
+  EXPECT_EQ(count, 1U);
+  EXPECT_STREQ(formats[0].format, YOKE_PROGRAM_FORMAT);
+  EXPECT_EQ(formats[0].version, YOKE_PROGRAM_VERSION);
+  EXPECT_EQ(formats[0].reserved, 0U);
 }
 
 TEST_F(SdkProgramTest, InvalidBindingsAreRejected) {

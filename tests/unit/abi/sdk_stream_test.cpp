@@ -72,6 +72,8 @@ TEST_F(SdkStreamTest, NullHandlesAreRefused) {
   std::int32_t state = 0;
   auto info = sized<yoke_device_info>();
   auto native = sized<yoke_native_info>();
+  auto live = sized<yoke_live_counts>();
+  auto argument_info = sized<yoke_argument_info>();
   auto entry_info = sized<yoke_entry_info>();
   const auto event_args = sized<yoke_event_args>();
   const auto link_args = sized<yoke_link_args>();
@@ -82,10 +84,21 @@ TEST_F(SdkStreamTest, NullHandlesAreRefused) {
   for (const std::int32_t result :
        {backend.device_count(nullptr, &count, nullptr, 0, error()),
         backend.device_describe(nullptr, 0, &info, error()),
+        backend.live_counts(nullptr, &live, error()),
+        backend.option_specs(nullptr, 0, 0, nullptr, &count, error()),
+        backend.device_to_device(stream_, nullptr, 0, buffer_, 0, 1, error()),
+        backend.device_to_device(stream_, buffer_, 0, nullptr, 0, 1, error()),
+        backend.fill(stream_, nullptr, 0, 1, &state, 1, error()),
         backend.to_host(stream_, nullptr, 0, &count, 1, error()),
         streams.event_record(nullptr, &event_args, &event, error()),
-        streams.event_query(nullptr, &state, error()), streams.event_wait(nullptr, 0, error()),
-        streams.stream_wait(nullptr, 0, error()), memory.device_native(nullptr, &native, error()),
+        streams.event_query(nullptr, &state, error()),
+        streams.event_wait(nullptr, 0, error()),
+        streams.stream_wait(nullptr, 0, error()),
+        memory.device_native(nullptr, &native, error()),
+        programs.formats(nullptr, 0, 0, nullptr, &count, error()),
+        programs.can_compile(nullptr, &compile_args, 0, 0, nullptr, &count, error()),
+        programs.code_entry_count(nullptr, &count, error()),
+        programs.code_argument(nullptr, 0, 0, &argument_info, error()),
         programs.code_compile(nullptr, &compile_args, &code, error()),
         programs.code_describe(nullptr, 0, &entry_info, error()),
         programs.routine_link(nullptr, &link_args, &routine, error()),
