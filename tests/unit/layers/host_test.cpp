@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/layers/host_test.cpp: the layer validate finds violations of the host.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <sstream>
 
@@ -226,49 +223,6 @@ TEST_F(ValidateHost, CallThatEndsAfterDestroyIsNotTraced) {
   replay::print(read_bytes(trace_file), text);
   EXPECT_THAT(text.str(), HasSubstr("device_close("));
   EXPECT_THAT(text.str(), testing::Not(HasSubstr("device_count(")));
-}
-
-// Returns whether `act` returned true in a forked child; false if it hangs.
-bool in_child(const std::function<bool()>& act) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(30);
-    ::_exit(act() ? 0 : 1);
-  }
-  int result = 0;
-  return ::waitpid(child, &result, 0) == child && WIFEXITED(result) && WEXITSTATUS(result) == 0;
-}
-
-TEST_F(ValidateHost, ForkedChildIsRefusedWhileAnotherThreadHoldsALock) {
-  do_no_work(*control, YOKE_SOURCE_UNTIL_EVENT);
-  enter();
-  auto* const stream = make_stream();
-  auto* const buffer = make_buffer(4096);
-  std::vector<std::byte> data(4096);
-  copy_in(stream, buffer, data.data(), 4096);
-  data[100] = std::byte{1};  // the violation is logged while the stream's lock is held
-  std::atomic<bool> is_held{false};
-  std::atomic<bool> is_over{false};
-  on_line = [&] {
-    is_held = true;
-    while (!is_over) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  };
-  std::thread other([&] { streams->stream_wait(stream, 1'000'000, nullptr); });
-  for (int i = 0; i < 20'000 && !is_held; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  EXPECT_TRUE(is_held);
-  EXPECT_TRUE(in_child([&] {
-    std::int32_t state = 0;
-    return copy_in(stream, buffer, data.data(), 4096) == YOKE_STATUS_FAILED_PRECONDITION &&
-           streams->stream_query(stream, &state, error()) == YOKE_STATUS_FAILED_PRECONDITION &&
-           status.text.find("forked") != std::string::npos &&
-           plugin->get_table(plugin, YOKE_BACKEND_TABLE) == nullptr;
-  }));
-  is_over = true;
-  other.join();
 }
 
 TEST_F(ValidateHost, ViolationFailsTheCallWhenEnabled) {

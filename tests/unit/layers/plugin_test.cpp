@@ -6,6 +6,7 @@
 #include <cfenv>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "layers_test.h"
 
@@ -69,6 +70,29 @@ TEST_F(ValidatePlugin, WrongCountsAndCodesAreReported) {
     return YOKE_STATUS_OK;
   };
   EXPECT_THAT(found_if_counted(no_device), ElementsAre("48 plugin device_count")) << "without a reason";
+}
+
+TEST_F(ValidatePlugin, ReasonWithoutNeedIsReported) {
+  const auto reason_and_device = [](auto, std::uint32_t* out, char* reason, auto...) {
+    *out = 1;
+    std::strcpy(reason, "no card");
+    return YOKE_STATUS_OK;
+  };
+  EXPECT_THAT(found_if_counted(reason_and_device), ElementsAre("48 plugin device_count"));
+  EXPECT_THAT(lines, Contains(HasSubstr("reports 1 device and a reason why there are none")));
+}
+
+TEST_F(ValidatePlugin, DeviceWithoutLiveObjectsThatDoesNotCloseIsReported) {
+  static bool fails = false;
+  fails = true;
+  control->backend.device_close = [](auto closed, auto error) {
+    return std::exchange(fails, false) ? fail(error, YOKE_STATUS_FAILED_PRECONDITION, "a kernel is alive")
+                                       : sdk::detail::device_close(closed, error);
+  };
+  enter();
+  EXPECT_EQ(backend->device_close(device, error()), YOKE_STATUS_FAILED_PRECONDITION);
+  EXPECT_THAT(found(), ElementsAre("14 plugin device_close"));
+  EXPECT_THAT(lines, Contains(HasSubstr("does not close a device without live objects: a kernel is alive")));
 }
 
 TEST_F(ValidatePlugin, WrongHandlesAreReported) {
@@ -228,6 +252,21 @@ TEST_F(ValidatePlugin, HandleThatIsStillAliveIsReported) {
   make_buffer(16);
   create(&out_);
   EXPECT_THAT(found(), ElementsAre("12 plugin buffer_create"));
+}
+
+TEST_F(ValidatePlugin, MisalignedDeviceAddressIsReported) {
+  control->provides.memory = true;
+  control->memory.buffer_device_address = [](auto, std::uint64_t* out, auto) {
+    *out = 0x1010;
+    return YOKE_STATUS_OK;
+  };
+  enter();
+  const auto* const memory =
+      static_cast<const yoke_memory_api*>(plugin->get_table(plugin, YOKE_MEMORY_TABLE));
+  std::uint64_t address = 0;
+  EXPECT_EQ(memory->buffer_device_address(make_buffer(16), &address, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(address, 0x1010U);
+  EXPECT_THAT(found(), ElementsAre("42 plugin buffer_device_address"));
 }
 
 TEST_F(ValidatePlugin, MisalignedBufferAndArgumentAreReported) {

@@ -94,6 +94,18 @@ TEST_P(Replay, UnsupportedCodeAndItsDependentCallsAreSkipped) {
   EXPECT_THAT(skips_of(report), HasSubstr("1 routine_launch: an object that it uses was not created"));
 }
 
+TEST_P(Replay, CountThatThePluginDidNotWriteDiffersFromOne) {
+  {
+    const auto control = Rig::make_control(GetParam());
+    control->program.code_entry_count = [](auto...) { return YOKE_STATUS_OK; };
+    const Rig rig(control, options("trace", true));
+    EXPECT_THAT(error_of([&] { compile(rig.device, kScale); }).what(), HasSubstr("code_entry_count"));
+  }
+  const auto report = run(file(), GetParam());
+  EXPECT_EQ(report.differences, 1);
+  EXPECT_EQ(first_of(report), "code_entry_count: the code has 1 entry instead of 0");
+}
+
 TEST_P(Replay, OptionsArePassedToTheRecordedBackendOnly) {
   {
     auto with_null = Rig::with_defaults(options("trace", true));

@@ -42,6 +42,17 @@ TEST_P(Trace, TextAndEventsNameTheCalls) {
   EXPECT_THAT(events.str(), HasSubstr("\"name\": \"code_compile\""));
 }
 
+TEST_P(Trace, LogLinesOfThePluginAreRecorded) {
+  {
+    const Rig rig(GetParam(), options("trace", false));
+    const yoke_host_api* const host = rig.control->host;
+    host->log(host->host, YOKE_LOG_WARN, "card.hot degrees=90 and more", 19);
+  }
+  std::ostringstream text;
+  replay::print(file(), text);
+  EXPECT_THAT(text.str(), HasSubstr("log level=" + std::to_string(YOKE_LOG_WARN) + " card.hot degrees=90\n"));
+}
+
 TEST_P(Trace, MemoryUnmappedAfterItsCopyIsNotRead) {
   constexpr std::size_t kPage = 4096;
   for (const bool with_data : {false, true}) {
