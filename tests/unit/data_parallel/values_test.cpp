@@ -273,19 +273,6 @@ TEST(TwoTrainers, ShareNothing) {
 }
 
 TEST(StreamUseTest, ChangesTheNumberOfStreams) {
-  DeviceInfo cpu;
-  cpu.kind = YOKE_DEVICE_CPU;
-  cpu.suggested_stream_count = 8;
-  DeviceInfo gpu;
-  gpu.kind = YOKE_DEVICE_GPU;
-  gpu.suggested_stream_count = 4;
-  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kOnlyDevicesParallel), 1U);
-  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kOnlyDevicesParallel), 1U);
-  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kForParallelCopying), 1U);
-  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kForParallelCopying), 2U);
-  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kMostParallelStreams), 8U);
-  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 4U);
-
   // The default of the trainer and of hand-written loops is the most.
   const auto backend = test_runtime()->backend(backend_name());
   EXPECT_EQ(DataParallelOptions().stream_use, StreamUse::kMostParallelStreams);

@@ -108,6 +108,28 @@ TEST_F(BackendTest, ExtensionTableLargerThanTheHostsIsCut) {
   EXPECT_EQ(backend()->extension<OldTable>("org.example.one/1")->struct_size, sizeof(OldTable));
 }
 
+TEST_F(BackendTest, ExtensionTableNeedsAnId) {
+  EXPECT_THAT(error_of([&] { static_cast<void>(backend()->extension<OldTable>(nullptr)); }),
+              is_error(ErrorCode::kInvalidArgument, "backend 'test0': extension: the id is null"));
+}
+
+TEST(SuggestedStreamCount, DependsOnTheDeviceAndItsUse) {
+  DeviceInfo cpu;
+  cpu.kind = YOKE_DEVICE_CPU;
+  cpu.suggested_stream_count = 8;
+  DeviceInfo gpu;
+  gpu.kind = YOKE_DEVICE_GPU;
+  gpu.suggested_stream_count = 4;
+  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kOnlyDevicesParallel), 1U);
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kOnlyDevicesParallel), 1U);
+  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kForParallelCopying), 1U);
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kForParallelCopying), 2U);
+  EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kMostParallelStreams), 8U);
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 4U);
+  gpu.suggested_stream_count = 0;
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 1U) << "at least 1";
+}
+
 TEST_F(BackendTest, HandlesOfOneDeviceCanBeMixed) {
   for (const bool streams : {false, true}) {
     control_->provides.streams = streams;

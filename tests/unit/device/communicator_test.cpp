@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
+#include <numeric>
 #include <string_view>
 
 #include "device_test.h"
@@ -43,6 +45,24 @@ TEST_F(CommunicatorTest, IdHasAllBytesThatTheBackendWrites) {
     return id == YOKE_COLLECTIVES_TABLE ? &table : found;
   };
   EXPECT_THAT(detail::create_group_id(*device()).bytes, testing::Each(7));
+}
+
+TEST_F(CommunicatorTest, MemberReceivesTheIdOfItsGroup) {
+  static std::uint8_t received[sizeof(yoke_group_id::bytes)];
+  static yoke_collectives_api table;
+  table = sdk::detail::kCollectivesTable;
+  table.communicator_create = [](yoke_device* on, const yoke_communicator_args* args, yoke_communicator** out,
+                                 yoke_error* error) -> std::int32_t {
+    std::memcpy(received, args->id, sizeof(received));
+    return sdk::detail::communicator_create(on, args, out, error);
+  };
+  control_->on_table = [](std::string_view id, const void* found) -> const void* {
+    return id == YOKE_COLLECTIVES_TABLE ? &table : found;
+  };
+  yoke_group_id id = detail::create_group_id(*device());
+  std::iota(std::begin(id.bytes), std::end(id.bytes), std::uint8_t{1});
+  const Communicator member(device(), id, 0, 1);
+  EXPECT_THAT(received, testing::ElementsAreArray(id.bytes));
 }
 
 TEST_F(CommunicatorTest, AbortedMemberHasFailed) {

@@ -43,6 +43,15 @@ TEST_F(StatusTest, LongTextIsCutBetweenCharacters) {
   EXPECT_EQ(status.text(), std::string(Status::kTextCapacity - 1, 'a'));
 }
 
+TEST_F(StatusTest, MistakeOfAPluginIsDescribedInAtMost255Bytes) {
+  Status status;
+  EXPECT_EQ(detail::blame(backend()->state(), status, "returned no buffer"), YOKE_STATUS_INTERNAL);
+  EXPECT_EQ(status.text(), "the plugin 'test0' returned no buffer; report this to its author");
+  detail::blame(backend()->state(), status, std::string(300, 'x'));
+  const std::string head = "the plugin 'test0' ";
+  EXPECT_EQ(status.text(), head + std::string(255 - head.size(), 'x'));
+}
+
 TEST_F(StatusTest, NullTextAndNullStatusAreAccepted) {
   Status status;
   detail::error_set(status.get(), YOKE_STATUS_ABORTED, 5, nullptr, 7);

@@ -85,6 +85,9 @@ TEST_F(PluginDeviceTest, OptionsOutsideTheSchemaDoNotReachThePlugin) {
        "option 'level' is an option of the whole plugin; set it with --plugin-option, or in "
        "RuntimeOptions::plugin_options"},
       {{{"threads", 2.0}}, "option 'threads' must be an integer"},
+      {{{"threads", true}}, "option 'threads' must be an integer"},
+      {{{"share", std::string("0.5")}}, "option 'share' must be a number"},
+      {{{"mode", std::int64_t{1}}}, "option 'mode' must be a text"},
       {{{"share", 1.5}}, "option 'share' is 1.5; its range is 0 to 1"},
       {{{"mode", std::string("wild")}}, "option 'mode' is 'wild'; its values are fast, exact"},
       {{{"pin", std::int64_t{1}}}, "option 'pin' must be true or false"},
