@@ -67,6 +67,28 @@ TEST(Collectives, SumManyShardsInTheOrderOfTheStrategy) {
   }
 }
 
+TEST(Collectives, MembersMayHaveSlicesOfOneBuffer) {
+  const auto device = test_runtime()->backend(backend_name())->open_device(0);
+  const auto stream = Stream::create(device);
+  const auto memory = std::make_shared<Buffer>(device, 1024);
+  std::vector<Context> contexts;
+  for (std::uint32_t k = 0; k < 2; ++k) {
+    contexts.emplace_back(stream);
+    contexts[k].adopt("g", {YOKE_TYPE_F32, {4}}, {memory, std::uint64_t{512} * k, 16});
+    const std::vector<float> values = some_numbers(4, k);
+    stream->from_host(contexts[k].tensor("g").view, values.data());
+    stream->wait();
+  }
+  const auto sum = expected_sum({some_numbers(4, 0), some_numbers(4, 1)}, MergeStrategy::kOwner);
+  Collectives::create(MergeStrategy::kOwner, contexts)->all_reduce("g").run();
+  for (const Context& context : contexts) {
+    std::vector<float> merged(4);
+    context.to_host("g", std::as_writable_bytes(std::span(merged)));
+    stream->wait();
+    EXPECT_EQ(merged, sum);
+  }
+}
+
 // Each member in turn is held up; the work of all members after the barrier waits for it.
 TEST(Collectives, ABarrierWaitsForTheWorkOfAllMembers) {
   const auto device = test_runtime()->backend(backend_name())->open_device(0);

@@ -2,6 +2,7 @@
 // tests/unit/parallel/cost_model_test.cpp: which strategy auto chooses, and which measurements it makes.
 #include <yoke/runtime/cost_model.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "training.h"
@@ -88,6 +89,28 @@ TEST(MergeChoice, LinksAreMeasuredOncePerPairOfDevices) {
   const GroupCosts again = costs_of(group.contexts);
   EXPECT_EQ(group.rig->control->call_count.load(), calls);
   EXPECT_EQ(again.near.bandwidth, costs.near.bandwidth);
+}
+
+// A slow measurement ends a round of them, and the next round continues with the figures that are known.
+TEST(MergeChoice, FirstDeviceIsMeasuredWithSevenOthersAtMost) {
+  Members group(YOKE_DEVICE_GPU, true, {0, 1, 2, 3}, [](Control& control) { control.device_count = 9; });
+  for (std::uint32_t ordinal = 4; ordinal < 9; ++ordinal) {
+    group.contexts.emplace_back(Stream::create(group.rig->backend->open_device(ordinal)));
+  }
+  const auto is_measured = [&](std::uint32_t ordinal) {
+    const std::string pair = "merge.measure from=test0:0 to=test0:" + std::to_string(ordinal) + " ";
+    const std::vector<std::string> lines = group.lines.all();
+    return std::any_of(lines.begin(), lines.end(),
+                       [&](const std::string& line) { return line.find(pair) != line.npos; });
+  };
+  for (int round = 0; round < 200 && !is_measured(7); ++round) {
+    (void)costs_of(group.contexts);
+  }
+  (void)costs_of(group.contexts);
+  for (std::uint32_t ordinal = 1; ordinal < 8; ++ordinal) {
+    EXPECT_TRUE(is_measured(ordinal)) << ordinal;
+  }
+  EXPECT_FALSE(is_measured(8));
 }
 
 TEST(MergeChoice, MeasurementSeesSlowCopies) {

@@ -70,6 +70,22 @@ TEST_P(StepPlanTest, KeepsTheLastStep) {
   }
 }
 
+TEST(StepPlanChoice, KeptStepsNeedCopiesOnlyBetweenDevices) {
+  const auto control = Rig::make_control(Streams::kWorker);
+  control->device_count = 2;
+  const Rig rig(control);
+  const auto other = rig.backend->open_device(1);
+  for (const bool is_one : {true, false}) {
+    std::vector<Context> contexts;
+    contexts.emplace_back(rig.stream());
+    contexts.emplace_back(is_one ? rig.stream() : Stream::create(other));
+    const StepPlan plan(contexts, 2, {{"w", {YOKE_TYPE_F32, {1000}}}}, {},
+                        {.merge = MergeStrategy::kDirect, .keep_last_step = true}, nullptr);
+    EXPECT_EQ(plan.placement(), is_one ? Placement::kSharded : Placement::kEverywhere);
+    EXPECT_EQ(plan.shares_parameters(), is_one);
+  }
+}
+
 TEST(StepPlanRing, SendsSmallTensorsInFewPieces) {
   std::map<std::uint32_t, std::uint64_t> calls;
   for (const std::uint32_t shards : {5U, 20U}) {

@@ -242,6 +242,21 @@ TEST(WireBf16, GradientsThatAreNotFiniteLeaveNoError) {
   EXPECT_EQ(get(members[0], "g")[0], 2.0F);
 }
 
+TEST(WireBf16, OtherTypesAreSentAsTheyAre) {
+  const Rig rig;
+  std::vector<Context> members = on_one_device(rig, 2);
+  const std::vector<std::uint16_t> bits = {0x3c01, 0x4000};  // 1 + 2^-10, which bf16 does not have, and 2
+  for (Context& member : members) {
+    member.init_from_host("g", {YOKE_TYPE_F16, {2}}, std::as_bytes(std::span(bits)));
+  }
+  Collectives::create(MergeStrategy::kOwner, members, MergeUse::kStreaming, nullptr, Wire::kBF16)
+      ->reduce("g")
+      .run();
+  EXPECT_EQ(read<std::uint16_t>(*members[0].stream(), members[0].tensor("g").view),
+            (std::vector<std::uint16_t>{0x4001, 0x4400}));
+  EXPECT_FALSE(members[1].has("wire/g"));
+}
+
 TEST(WireBf16, IsRefusedWhereNothingIsSentOrSumsWouldBeRounded) {
   const Rig rig;
   const std::vector<Context> contexts = on_one_device(rig, 2);
