@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstring>
+#include <vector>
 
 #include "common.h"
 #include "error_of.h"
@@ -147,6 +149,28 @@ TEST_F(TrainerStates, AreSetOnceBeforeAnyPartOfAStep) {
     EXPECT_THAT(error_of([&] { trainer.set_state(state); }), is_error(kTooEarlyOrLate, "a step has run"));
     EXPECT_EQ(trainer.step_count(), 0);
   });
+}
+
+TEST_F(TrainerStates, StatesThatAreDividedAmongShardsAreWhole) {
+  constexpr std::uint64_t kCount = 1000;
+  const Parameter w("w", {kCount}, Initializer::constant(1));
+  const Tensor x = tensor<float>({1, 1}, {2});
+  options_.optimizer = Sgd{.momentum = 0.5};
+  options_.placement = Placement::kSharded;
+  for (const MergeStrategy strategy : kStrategies) {
+    options_.merge = strategy;
+    const TrainerState state = data_parallel(
+        options_, x, x, [&](const Tensor& a, const Tensor&) { return mean(a) * sum(w.tensor()); },
+        [](Trainer& trainer) {
+          trainer.step();
+          return trainer.state();
+        });
+    ASSERT_EQ(state.optimizer.size(), 1U);
+    std::vector<float> momentum(kCount);
+    ASSERT_EQ(state.optimizer[0].bytes.size(), kCount * sizeof(float));
+    std::memcpy(momentum.data(), state.optimizer[0].bytes.data(), kCount * sizeof(float));
+    EXPECT_EQ(momentum, std::vector<float>(kCount, 1)) << merge_strategy_name(strategy);
+  }
 }
 
 TEST_F(TrainerStates, AveragesNeedAnOptimizerThatKeepsThemAndAStep) {
