@@ -97,10 +97,16 @@ TEST(YokeTrain, RowWeightsDivideTheBatches) {
   EXPECT_EQ(json_value(given.last_line(), "shards"), "2");
   EXPECT_THAT(given.last_line(), HasSubstr("\"row_weights\":[3,1]"));
   EXPECT_THAT(given.err, HasSubstr(", row weights 3,1,"));
-  const auto measured =
-      run({"train", "--epochs", "1", "--json", "--backend", "cc:2,null:1", "--row-weights", "measured"});
-  EXPECT_EQ(measured.code, 0) << measured.err;
-  EXPECT_THAT(measured.last_line(), HasSubstr(",1000],"));  // null computes nothing, and that fast
+  const char* const fastest =
+      ",1000],";  // null computes nothing, and that fast; a busy machine may interrupt it
+  std::string report;
+  for (int attempt = 0; attempt < 5 && report.find(fastest) == report.npos; ++attempt) {
+    const auto measured =
+        run({"train", "--epochs", "1", "--json", "--backend", "cc:2,null:1", "--row-weights", "measured"});
+    ASSERT_EQ(measured.code, 0) << measured.err;
+    report = measured.last_line();
+  }
+  EXPECT_THAT(report, HasSubstr(fastest));
 }
 
 TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {

