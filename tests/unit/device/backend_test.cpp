@@ -37,6 +37,86 @@ TEST_F(BackendTest, FailureOfDeviceCountIsTheReasonForNoDevices) {
   }
 }
 
+TEST_F(BackendTest, BackendThatDoesNotAnswerHasNoDevices) {
+  control_->backend.device_count = [](auto...) -> std::int32_t { return YOKE_STATUS_OK; };
+  Runtime runtime(Rig::with_defaults({}));
+  register_backend(runtime, 0, control_);
+  EXPECT_EQ(runtime.backend("test0")->device_count(), 0U);
+  EXPECT_EQ(runtime.backend("test0")->no_device_reason(), "'test0' found no devices and gave no reason");
+}
+
+TEST_F(BackendTest, DescriptionOfADeviceIsPassedOn) {
+  control_->device_info = {.name = "card",
+                           .unique_id = "card:7",
+                           .memory_bytes = 4096,
+                           .types = {YOKE_TYPE_F32, YOKE_TYPE_I32},
+                           .kind = YOKE_DEVICE_GPU,
+                           .compute_unit_count = 6,
+                           .suggested_stream_count = 4,
+                           .host_visible = true,
+                           .numa_node = 3};
+  DeviceInfo info = backend()->device_info(1);
+  EXPECT_EQ(info.name, "card");
+  EXPECT_EQ(info.unique_id, "card:7");
+  EXPECT_EQ(info.memory_bytes, 4096U);
+  EXPECT_EQ(info.type_mask, std::uint64_t{1} << YOKE_TYPE_F32 | std::uint64_t{1} << YOKE_TYPE_I32);
+  EXPECT_EQ(info.kind, YOKE_DEVICE_GPU);
+  EXPECT_EQ(info.compute_unit_count, 6U);
+  EXPECT_EQ(info.suggested_stream_count, 4U);
+  EXPECT_TRUE(info.host_visible);
+  EXPECT_EQ(info.numa_node, 3);
+  control_->device_info.host_visible = false;
+  for (const std::uint32_t count : {0U, 1U}) {
+    control_->device_info.compute_unit_count = control_->device_info.suggested_stream_count = count;
+    info = backend()->device_info(1);
+    EXPECT_EQ(info.compute_unit_count, 1U) << "at least 1";
+    EXPECT_EQ(info.suggested_stream_count, 1U) << "at least 1";
+    EXPECT_FALSE(info.host_visible);
+  }
+}
+
+// A plugin writes as many bytes as the structure states to have.
+TEST_F(BackendTest, StructuresStateTheirSize) {
+  static int call_count;
+  call_count = 0;
+  control_->provides.memory = true;
+  static const auto kCheck = [](const auto* info, std::int32_t code) {
+    EXPECT_EQ(info->struct_size, sizeof(*info));
+    ++call_count;
+    return code;
+  };
+  control_->backend.device_describe = [](auto plugin, auto ordinal, yoke_device_info* info, auto error) {
+    return kCheck(info, sdk::detail::device_describe(plugin, ordinal, info, error));
+  };
+  control_->backend.device_open = [](auto plugin, const yoke_device_args* args, auto out, auto error) {
+    return kCheck(args, sdk::detail::device_open(plugin, args, out, error));
+  };
+  control_->backend.live_counts = [](auto plugin, yoke_live_counts* counts, auto error) {
+    return kCheck(counts, sdk::detail::live_counts(plugin, counts, error));
+  };
+  control_->backend.device_memory = [](auto device, yoke_memory_info* info, auto error) {
+    return kCheck(info, sdk::detail::device_memory(device, info, error));
+  };
+  control_->memory.device_native = [](auto device, yoke_native_info* info, auto error) {
+    return kCheck(info, sdk::detail::device_native(device, info, error));
+  };
+  EXPECT_EQ(backend()->live_counts().devices, 1U);
+  EXPECT_EQ(device()->memory().used_bytes, 0U);
+  EXPECT_EQ(device()->native().api, "fake");
+  EXPECT_EQ(call_count, 5);
+}
+
+TEST_F(BackendTest, DeviceIsOpenedByItsOrdinal) {
+  static std::vector<std::uint32_t> opened;
+  opened.clear();
+  control_->backend.device_open = [](auto plugin, const yoke_device_args* args, auto out, auto error) {
+    opened.push_back(args->ordinal);
+    return sdk::detail::device_open(plugin, args, out, error);
+  };
+  backend()->open_device(1);
+  EXPECT_THAT(opened, testing::ElementsAre(0U, 1U)) << "0 is the rig's";
+}
+
 TEST_F(BackendTest, LoadingDoesNotEnumerateDevices) {  // which may start a driver
   RuntimeOptions logged = Rig::with_defaults({});
   logged.log_level = LogLevel::kInfo;
@@ -52,6 +132,8 @@ TEST_F(BackendTest, OrdinalOutOfRangeNamesTheNumberOfDevices) {
   const Error error = error_of([&] { backend()->open_device(2); });
   EXPECT_EQ(error.code(), ErrorCode::kOutOfRange);
   EXPECT_STREQ(error.what(), "test0:2: no such device: 'test0' has 2, numbered from 0");
+  EXPECT_EQ(backend()->no_device_reason(), "");
+  control_->device_count = 1;
   EXPECT_EQ(backend()->no_device_reason(), "");
 }
 
@@ -84,9 +166,16 @@ struct NewTable {
 };
 
 TEST_F(BackendTest, ExtensionTableIsCompletedToTheSizeOfTheHost) {
-  static const OldTable kTheirs = {sizeof(OldTable), [] { return 1; }};
+  static const struct {
+    OldTable table;
+    std::uint64_t next;  // not part of it
+  } kTheirs = {{sizeof(OldTable), [] { return 1; }}, ~std::uint64_t{0}};
+  static int asked_count;
+  asked_count = 0;
   control_->on_table = [](const char* id, const void* found) {
-    return std::strcmp(id, "org.example.one/1") == 0 ? static_cast<const void*>(&kTheirs) : found;
+    const bool is_one = std::strcmp(id, "org.example.one/1") == 0;
+    asked_count += is_one ? 1 : 0;
+    return is_one ? static_cast<const void*>(&kTheirs.table) : found;
   };
   const auto* same = backend()->extension<OldTable>("org.example.one/1");
   ASSERT_NE(same, nullptr);
@@ -97,6 +186,7 @@ TEST_F(BackendTest, ExtensionTableIsCompletedToTheSizeOfTheHost) {
   EXPECT_EQ(newer->one(), 1);
   EXPECT_EQ(newer->two, nullptr) << "the plugin does not have the function";
   EXPECT_EQ(backend()->extension<NewTable>("org.example.one/1"), newer) << "valid while the backend lives";
+  EXPECT_EQ(asked_count, 2) << "once for each size: another thread may read the table";
   EXPECT_EQ(backend()->extension<OldTable>("org.example.two/1"), nullptr);
 }
 
@@ -126,6 +216,12 @@ TEST(SuggestedStreamCount, DependsOnTheDeviceAndItsUse) {
   EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kForParallelCopying), 2U);
   EXPECT_EQ(suggested_stream_count(cpu, StreamUse::kMostParallelStreams), 8U);
   EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 4U);
+  DeviceInfo other = gpu;
+  other.kind = YOKE_DEVICE_OTHER;
+  EXPECT_EQ(suggested_stream_count(other, StreamUse::kForParallelCopying), 2U);
+  gpu.suggested_stream_count = 1;
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kForParallelCopying), 1U);
+  EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 1U);
   gpu.suggested_stream_count = 0;
   EXPECT_EQ(suggested_stream_count(gpu, StreamUse::kMostParallelStreams), 1U) << "at least 1";
 }
@@ -165,6 +261,12 @@ TEST_F(BackendTest, DevicesAccessEachOtherOnlyIfTheirCommonBackendAllowsIt) {
   EXPECT_TRUE(device()->can_access(*second));
   EXPECT_FALSE(device()->can_access(*other)) << "of another backend";
   EXPECT_FALSE(other->can_access(*device()));
+}
+
+TEST_F(BackendTest, DevicesOfABackendWithoutPeersDoNotAccessEachOther) {
+  control_->provides.peers = false;
+  EXPECT_FALSE(device()->can_access(*backend()->open_device(1)));
+  EXPECT_TRUE(device()->can_access(*backend()->open_device(0))) << "the same device";
 }
 
 TEST_F(BackendTest, BackendThatDoesNotAnswerAllowsNoAccess) {

@@ -62,6 +62,9 @@ TEST_F(CompileTest, UnknownEntryErrorListsTheEntries) {
   const auto error = error_of([&] { (void)code->entry("third"); });
   EXPECT_EQ(error.code(), ErrorCode::kNotFound);
   EXPECT_STREQ(error.what(), "test0:0: the code has no program 'third'; its programs are first, second");
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)code->entry("absent"));
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)code->entry_number("gone"));
+  EXPECT_ERROR(ErrorCode::kNotFound, (void)code->entry_number(""));
 }
 
 TEST_F(CompileTest, EqualTextsAreCompiledOnceWhileTheCodeLives) {

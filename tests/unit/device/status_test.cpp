@@ -47,6 +47,8 @@ TEST_F(StatusTest, MistakeOfAPluginIsDescribedInAtMost255Bytes) {
   Status status;
   EXPECT_EQ(detail::blame(backend()->state(), status, "returned no buffer"), YOKE_STATUS_INTERNAL);
   EXPECT_EQ(status.text(), "the plugin 'test0' returned no buffer; report this to its author");
+  EXPECT_EQ(status.code(), YOKE_STATUS_INTERNAL);
+  EXPECT_EQ(status.vendor_code(), 0);
   detail::blame(backend()->state(), status, std::string(300, 'x'));
   const std::string head = "the plugin 'test0' ";
   EXPECT_EQ(status.text(), head + std::string(255 - head.size(), 'x'));

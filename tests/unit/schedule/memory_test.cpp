@@ -47,11 +47,13 @@ TEST(PinnedStagingTest, DeviceThatTheHostCannotAddressPinsFirst) {
   Rig rig(near_control);
   const auto far_control = register_backend(rig.runtime, 1, memory_control());
   const auto far = rig.runtime.backend("test1")->open_device(0);
-  const auto stream = rig.stream();
-  stream->copy(buffer_of<std::uint8_t>(far, 16), rig.buffer(16));
-  stream->wait();
+  for (const auto& [from, to] : {std::pair(rig.device, far), std::pair(far, rig.device)}) {
+    const auto stream = Stream::create(from);
+    stream->copy(buffer_of<std::uint8_t>(to, 16), buffer_of<std::uint8_t>(from, 16));
+    stream->wait();
+  }
   EXPECT_EQ(near_control->pinned_count, 0U);
-  EXPECT_EQ(far_control->pinned_count, 2U);
+  EXPECT_EQ(far_control->pinned_count, 4U);
 }
 
 // Copies between two backends through host memory. Returns the log lines about memory.
@@ -73,28 +75,44 @@ std::vector<std::string> log_of_a_copy(const std::shared_ptr<Control>& control) 
 
 TEST(PinnedStagingTest, OnlyMemoryThatCannotBePinnedIsLogged) {
   EXPECT_THAT(log_of_a_copy(memory_control()), testing::IsEmpty());
-  auto control = memory_control();
-  control->memory.pinned_allocate = [](auto...) -> std::int32_t { return YOKE_STATUS_RESOURCE_EXHAUSTED; };
-  EXPECT_THAT(log_of_a_copy(control),
-              testing::Each(HasSubstr("memory.unpinned device=test0:0 bytes=16 reason=\"")));
-  EXPECT_FALSE(log_of_a_copy(control).empty());
+  EXPECT_THAT(log_of_a_copy(memory_control(false)), testing::IsEmpty());
+  using Allocate = decltype(yoke_memory_api::pinned_allocate);
+  const Allocate exhausted = [](auto...) -> std::int32_t { return YOKE_STATUS_RESOURCE_EXHAUSTED; };
+  const Allocate unknown = [](auto...) -> std::int32_t { return -1; };
+  for (const Allocate allocate : {exhausted, unknown}) {
+    for (const bool host_visible : {false, true}) {
+      auto control = memory_control();
+      control->device_info.host_visible = host_visible;
+      control->memory.pinned_allocate = allocate;
+      const auto line = HasSubstr("memory.unpinned device=test0:0 bytes=16 reason=\"");
+      EXPECT_THAT(log_of_a_copy(control), testing::ElementsAre(line, line))
+          << "one for each of the two chunks";
+    }
+  }
 }
 
 TEST(PinnedStagingTest, HeapIsUsedIfNothingCanBePinned) {
-  auto control = memory_control();
-  control->memory.pinned_allocate = [](yoke_device*, const yoke_pinned_args*, void** out, yoke_error*) {
-    *out = reinterpret_cast<void*>(std::uintptr_t{8});  // against the rules; the runtime must not use it
-    return YOKE_STATUS_RESOURCE_EXHAUSTED;
-  };
-  Rig rig(control);
-  register_backend(rig.runtime, 1);
-  const auto far = rig.runtime.backend("test1")->open_device(0);
-  const auto stream = rig.stream();
-  const BufferView there = buffer_of<std::uint8_t>(far, 4);
-  const BufferView here = rig.buffer(4);
-  fill<std::uint8_t>(*stream, here, 9);
-  stream->copy(there, here);
-  EXPECT_EQ(read<std::uint8_t>(*Stream::create(far), there), std::vector<std::uint8_t>(4, 9));
+  for (const std::int32_t code : {YOKE_STATUS_RESOURCE_EXHAUSTED, -1}) {
+    static std::int32_t answer;
+    answer = code;
+    auto control = memory_control();
+    control->memory.pinned_allocate = [](yoke_device*, const yoke_pinned_args* args, void** out,
+                                         yoke_error*) {
+      EXPECT_EQ(args->struct_size, sizeof(*args));
+      EXPECT_EQ(args->flags, 0U);
+      *out = reinterpret_cast<void*>(std::uintptr_t{8});  // against the rules; the runtime must not use it
+      return answer;
+    };
+    Rig rig(control);
+    register_backend(rig.runtime, 1);
+    const auto far = rig.runtime.backend("test1")->open_device(0);
+    const auto stream = rig.stream();
+    const BufferView there = buffer_of<std::uint8_t>(far, 4);
+    const BufferView here = rig.buffer(4);
+    fill<std::uint8_t>(*stream, here, 9);
+    stream->copy(there, here);
+    EXPECT_EQ(read<std::uint8_t>(*Stream::create(far), there), std::vector<std::uint8_t>(4, 9));
+  }
 }
 
 TEST(PinnedStagingTest, AbandonedCopyKeepsItsMemory) {
