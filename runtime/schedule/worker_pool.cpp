@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <yoke/runtime/error.h>
 
 #include <algorithm>
@@ -13,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "schedule/signals_blocked.h"
+
 namespace yoke::detail {
 
 namespace {
@@ -20,22 +21,6 @@ namespace {
 constexpr std::chrono::milliseconds kTurn{1};  // a task runs this long while others wait
 constexpr std::chrono::seconds kSpareIdle{1};  // then the thread of a spare worker ends
 constexpr int kSearched = 8;                   // tasks in the queue
-
-// Signals are delivered to the application's threads, because workers block all of them.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_{};
-};
 
 }  // namespace
 
@@ -237,9 +222,14 @@ bool WorkerPool::place(Task& task) noexcept {
 
 void WorkerPool::place_queued() noexcept {
   while (first_ready_ != nullptr) {
+    const int passed_over = passed_over_;
     Task& task = *dequeue(first_ready_->home_);
-    if (!place(task)) {
-      enqueue(task);
+    if (!place(task)) {  // it stays the first one, and its turn comes no later
+      task.next_ready_ = std::exchange(first_ready_, &task);
+      last_ready_ = last_ready_ == nullptr ? &task : last_ready_;
+      urgency_.store(task.priority_, std::memory_order_relaxed);
+      queued_.fetch_add(1);
+      passed_over_ = passed_over;
       return;
     }
   }

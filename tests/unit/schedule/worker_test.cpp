@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/schedule/worker_test.cpp: many streams on few threads.
+#include <functional>
 #include <future>
 
 #include "rig.h"
@@ -133,7 +134,8 @@ TEST(WorkerTest, NativeStreamsLeaveTheWorkersToOthers) {
 // A worker in a callback is replaced. When it returns, one of the two is spare.
 const std::string kClear = "() {\n  arg y : f32[1] out\n  y[i] = 0.0\n}\n";
 
-TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
+// `wait` is called with the busy stream after everything is queued.
+void expect_turns(const std::function<void(Stream&)>& wait) {
   Rig rig(Streams::kWorker, with_workers(1));
   const auto busy = rig.stream();
   const auto other = rig.stream();
@@ -148,9 +150,26 @@ TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
   }
   other->launch(*b);
   rig.control->is_blocked = false;
-  busy->wait();
+  wait(*busy);
   other->wait();
   EXPECT_LT(order.find('b'), 20U) << "a worker prefers the stream that it ran last, but not forever";
+}
+
+TEST(WorkerTest, LongWorkYieldsToOtherStreams) {
+  expect_turns([](Stream& busy) { busy.wait(); });
+}
+
+TEST(WorkerTest, WaitingThreadsDoNotDelayTheTurnOfAnotherStream) {
+  expect_turns([](Stream& busy) {
+    for (bool is_done = false; !is_done;) {
+      try {
+        busy.wait(1ms);  // each time it looks whether a worker is free for the queued streams
+        is_done = true;
+      } catch (const Error& error) {
+        ASSERT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+      }
+    }
+  });
 }
 
 TEST(WorkerTest, RunningStreamYieldsToAnUrgentOne) {
