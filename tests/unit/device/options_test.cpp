@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/device/options_test.cpp: a plugin's list of options is read whole, and values are checked against it.
-#include <cmath>
+// tests/unit/device/options_test.cpp: a plugin's list of options is read whole,
+// and values are checked against it.
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "device_test.h"
 
@@ -72,9 +74,42 @@ TEST_F(OptionsTest, SpecWithoutANameOrWithAnUnreadableTextIsAnErrorOfThePlugin) 
     rig_.reset();
     EXPECT_THAT(error_of([&] { (void)backend()->option_specs(); }),
                 is_error(ErrorCode::kInternal,
-                         "test0: option_specs: the plugin 'test0' listed an option without a "
+                         "test0: option_specs: the plugin 'test0' listed an "
+                         "option without a "
                          "name, or with a text in unreadable memory"));
   }
+}
+
+TEST_F(OptionsTest, LongListIsReadByASecondCall) {
+  static std::uint32_t row_count;
+  static std::vector<std::uint32_t> capacities;
+  control_->backend.option_specs = [](yoke_plugin*, std::uint32_t capacity, std::uint64_t,
+                                      yoke_option_spec* to, std::uint32_t* out_count,
+                                      yoke_error*) -> std::int32_t {
+    static const std::vector<std::string> kNames = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j",
+                                                    "k", "l", "m", "n", "o", "p", "q", "r", "s"};
+    for (std::uint32_t i = 0; i < std::min<std::size_t>(capacity, kNames.size()); ++i) {
+      to[i].name = kNames[i].c_str();
+    }
+    capacities.push_back(capacity);
+    *out_count = row_count;
+    return YOKE_STATUS_OK;
+  };
+  capacities.clear();
+  row_count = 19;
+  const std::vector<OptionSpec> specs = backend()->option_specs();
+  ASSERT_EQ(specs.size(), 19U);
+  EXPECT_EQ(specs.back().name, "s");
+  ASSERT_EQ(capacities.size(), 2U);
+  EXPECT_LT(capacities[0], 19U);
+  EXPECT_EQ(capacities[1], 19U);
+  row_count = capacities[0];
+  EXPECT_EQ(backend()->option_specs().size(), row_count) << "one call";
+  EXPECT_EQ(capacities.size(), 3U);
+  row_count = ~std::uint32_t{0};
+  EXPECT_THAT(error_of([&] { (void)backend()->option_specs(); }),
+              is_error(ErrorCode::kInternal, "reported more rows than fit"));
+  EXPECT_EQ(capacities.size(), 4U) << "no memory for an impossible number of rows";
 }
 
 TEST_F(OptionsTest, BackendWithoutOptionSpecsHasNoOptions) {
@@ -107,6 +142,25 @@ TEST_F(OptionsTest, RangesIncludeBothEnds) {
   EXPECT_EQ(opened, ends);
 }
 
+TEST_F(OptionsTest, FlagsReachThePluginAsOneOrZero) {
+  static std::vector<yoke_option> given;
+  given.clear();
+  control_->option_specs = {sdk::OptionSpec::flag("pin", "Pin.", true),
+                            sdk::OptionSpec::flag("log", "Log.", false)};
+  control_->backend.device_open = [](auto plugin, const yoke_device_args* args, auto out, auto error) {
+    given.assign(args->options, args->options + args->option_count);
+    return sdk::detail::device_open(plugin, args, out, error);
+  };
+  const std::vector<Option> options = {{"pin", false}, {"log", true}};
+  backend()->open_device(0, options);
+  ASSERT_EQ(given.size(), 2U);
+  EXPECT_STREQ(given[0].name, "pin");
+  EXPECT_EQ(given[0].type, YOKE_OPTION_FLAG);
+  EXPECT_EQ(given[0].integer, 0);
+  EXPECT_STREQ(given[1].name, "log");
+  EXPECT_EQ(given[1].integer, 1);
+}
+
 TEST_F(OptionsTest, TextWithoutChoicesMayBeAnyTextWithoutZeroBytes) {
   std::string path;
   control_->option_specs = {sdk::OptionSpec::text("path", "A file.", "/tmp")};
@@ -126,7 +180,8 @@ TEST_F(OptionsTest, TypeThatTheRuntimeDoesNotKnowIsRefused) {
     for (const OptionValue& value :
          {OptionValue(true), OptionValue(std::int64_t{1}), OptionValue(1.0), OptionValue(std::string("1"))}) {
       EXPECT_STREQ(refusal({"later", value}).what(),
-                   "test0:0: option 'later' has a type that this version of yoke does not support");
+                   "test0:0: option 'later' has a type that this version of "
+                   "yoke does not support");
     }
     EXPECT_THAT(
         error_of([&] { (void)backend()->parse_options(std::vector<std::string>{"later=1"}); }),

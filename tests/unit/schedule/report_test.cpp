@@ -278,6 +278,8 @@ std::atomic<bool> driver_hangs{true};
 std::atomic<bool> was_queried{false};  // while the driver hung
 
 TEST(DebugInfo, DoesNotWaitForACallOfTheDriverThatHangs) {
+  is_in_driver = was_queried = false;
+  driver_hangs = true;
   const auto control = Rig::make_control(Streams::kNative);
   control->stream.stream_query = [](yoke_stream* stream, std::int32_t* state, yoke_error* error) {
     was_queried = was_queried || (is_in_driver && driver_hangs);
