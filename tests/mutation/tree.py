@@ -84,10 +84,12 @@ class Tree:
         (self.folder.parent / "build.log").write_text(done.stdout)
         if done.returncode == 0:
             return []
-        places = []
-        for name, line, column in re.findall(r"^(\S+?):(\d+):(\d+): (?:error|  required)", done.stdout, re.MULTILINE):
+        places, is_error = [], False
+        for name, line, column, what in re.findall(
+                r"^(\S+?):(\d+):(\d+): (error|warning|  required|note: in expansion of macro)", done.stdout, re.MULTILINE):
+            is_error = what == "error" or (is_error and what.startswith("note"))  # a note after an error, not a warning
             path = (self.build / name).resolve()  # ccache makes names relative to the build
-            if path.is_relative_to(self.folder):
+            if (is_error or what == "  required") and path.is_relative_to(self.folder):
                 places.append((str(path.relative_to(self.folder)), int(line), int(column)))
         if not places:
             raise SystemExit("the build failed, but not because of a mistake:\n" + done.stdout[-3000:])
