@@ -4,7 +4,9 @@
 #include <yoke/ext/collectives.h>
 
 #include <algorithm>
+#include <functional>
 #include <sstream>
+#include <utility>
 
 #include "layers_test.h"
 #include "recorded.h"
@@ -59,6 +61,7 @@ class ValidateCollectives : public LayersTest {
   yoke_stream* stream = nullptr;
   yoke_buffer* buffer = nullptr;
   yoke_communicator* communicator = nullptr;
+  std::size_t refused_count = 0;
 };
 
 TEST_F(ValidateCollectives, CorrectHostIsNotBlamed) {
@@ -113,6 +116,29 @@ TEST_F(ValidateCollectives, CommunicatorDestroyedDuringWorkIsReported) {
   EXPECT_THAT(status.text, HasSubstr("already destroyed"));
   control->is_blocked = false;
   EXPECT_EQ(streams->stream_wait(stream, 10'000'000'000, error()), YOKE_STATUS_OK);
+}
+
+TEST_F(ValidateCollectives, DestroyedHandlesAreRefused) {
+  begin();
+  auto* const dead_stream = make_stream();
+  streams->stream_destroy(dead_stream);
+  auto* const dead_buffer = make_buffer(64);
+  backend->buffer_destroy(dead_buffer);
+  auto* const dead_communicator = join(1);
+  table->communicator_destroy(dead_communicator);
+  const auto is_refused = [&](const std::function<void(yoke_collective&)>& change, const char* why) {
+    auto one = row();
+    change(one);
+    const bool is_named =
+        queue(one) == YOKE_STATUS_FAILED_PRECONDITION && status.text.find(why) != std::string::npos;
+    return is_named && found().size() == std::exchange(refused_count, refused_count + 1) + 1;
+  };
+  EXPECT_TRUE(is_refused([&](auto& one) { one.stream = dead_stream; }, "stream"));
+  EXPECT_TRUE(is_refused([&](auto& one) { one.source = dead_buffer; }, "buffer"));
+  EXPECT_TRUE(is_refused([&](auto& one) { one.target = dead_buffer; }, "buffer"));
+  EXPECT_TRUE(is_refused([&](auto& one) { one.communicator = dead_communicator; }, "communicator"));
+  EXPECT_EQ(control->call_count, 0);
+  table->communicator_destroy(communicator);
 }
 
 TEST_F(ValidateCollectives, BuffersAreInUseUntilTheCollectiveHasEnded) {

@@ -58,6 +58,7 @@ class LayersTest : public ::testing::Test {
     for (auto end = at_end_.rbegin(); end != at_end_.rend(); ++end) {
       (*end)();
     }
+    session.reset();  // may log
   }
 
   void enter(const std::string& names = "validate", bool fail_calls = false) {
@@ -66,6 +67,7 @@ class LayersTest : public ::testing::Test {
     options.use_environment = false;
     options.fail_calls = fail_calls;
     options.trace_file = trace_file;
+    options.trace_data = trace_data;
     options.strict = strict;
     session = layers::open_session(options, [this](LogLevel, std::string_view line) {
       lines.emplace_back(line);
@@ -159,6 +161,7 @@ class LayersTest : public ::testing::Test {
 
   std::shared_ptr<Control> control = std::make_shared<Control>();
   std::filesystem::path trace_file;
+  bool trace_data = false;
   bool strict = false;
   std::shared_ptr<layers::Session> session;
   std::vector<std::string> lines;  // that the layers logged

@@ -2,7 +2,9 @@
 // tests/unit/layers/profile_test.cpp: the layer trace records the work of devices (yoke.profile/1).
 #include <yoke/ext/profile.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
 
 #include "layers_test.h"
 #include "recorded.h"
@@ -24,6 +26,11 @@ class TraceProfile : public LayersTest {
       EXPECT_EQ(copy_in(stream, buffer, kData.data(), 64), YOKE_STATUS_OK);
     }
   }
+  std::string printed(void (*print)(std::span<const std::byte>, std::ostream&) = replay::print) const {
+    std::ostringstream text;
+    print(read_bytes(trace_file), text);
+    return text.str();
+  }
   // Closes the trace and returns it as text.
   std::string closed(void (*print)(std::span<const std::byte>, std::ostream&)) {
     if (session != nullptr) {
@@ -31,9 +38,7 @@ class TraceProfile : public LayersTest {
       plugin->destroy(plugin);
       session = nullptr;
     }
-    std::ostringstream text;
-    print(read_bytes(trace_file), text);
-    return text.str();
+    return printed(print);
   }
 
   TemporaryFolder folder_;
@@ -70,6 +75,51 @@ TEST_F(TraceProfile, StreamsHaveLanes) {
   EXPECT_THAT(events, HasSubstr(R"("args": {"name": "stream 2"})"));
   EXPECT_THAT(events, HasSubstr(R"("args": {"name": "stream 3"})"));
   EXPECT_THAT(events, HasSubstr(R"("tid": 1000002)"));
+}
+
+// Records from before the trace, or that end before they begin, begin and end in it; those of unknown streams are
+// of stream 0. A fetch that is full is followed by another one.
+TEST_F(TraceProfile, OddRecordsAreKept) {
+  static std::uint32_t left = 0;
+  static std::uint64_t lost = 0;
+  left = 258;
+  lost = 0;
+  static yoke_profile_api odd{};
+  odd.struct_size = sizeof(odd);
+  odd.profile_start = [](auto...) { return YOKE_STATUS_OK; };
+  odd.profile_stop = [](auto...) { return YOKE_STATUS_OK; };
+  odd.profile_fetch = [](auto, std::uint32_t capacity, std::uint64_t stride, yoke_profile_record* records,
+                         std::uint32_t* count, std::uint64_t* out_lost, auto) {
+    EXPECT_EQ(stride, sizeof(records[0]));
+    *count = std::min(capacity, left);
+    left -= *count;
+    for (std::uint32_t i = 0; i < *count; ++i) {
+      records[i] = {};
+      records[i].begin_ns = i % 2 == 0 ? 1 : std::uint64_t{1} << 62U;
+      records[i].end_ns = 2;
+      records[i].kind = YOKE_WORK_COPY;
+      std::memset(&records[i].name[0], 'n', sizeof(records[i].name));
+    }
+    if (lost != 0) {
+      *out_lost = std::exchange(lost, 0);
+    }
+    return YOKE_STATUS_OK;
+  };
+  control->on_table = [&](const char* id, const void* table) {
+    return std::string_view(id) == YOKE_PROFILE_TABLE ? &odd : table;
+  };
+  enter("trace");
+  auto* const stream = make_stream();
+  EXPECT_EQ(streams->stream_wait(stream, 10'000'000'000, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(left, 0U);
+  const std::string name(sizeof(yoke_profile_record::name), 'n');
+  const std::string text = printed();
+  EXPECT_EQ(count_of("0.0  device " + name + "\n", text), 258) << text;
+  EXPECT_EQ(count_of("s0 ", text), 258);
+  EXPECT_THAT(text, Not(HasSubstr("dropped")));
+  lost = 2;
+  EXPECT_EQ(streams->stream_wait(stream, 10'000'000'000, error()), YOKE_STATUS_OK);
+  EXPECT_THAT(printed(), HasSubstr("the device dropped 2 records of its work\n"));
 }
 
 TEST_F(TraceProfile, WorkThatFailedHasNoRecord) {
