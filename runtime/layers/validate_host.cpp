@@ -101,10 +101,7 @@ void check_fill(Call& call) {
 }
 
 void check_destroy(Call& call) {
-  const auto object = call.ended();
-  if (object == nullptr) {
-    return;
-  }
+  const auto object = call.ended();  // not null: a call with NULL belongs to no plugin
   if (object->kind == Kind::kDevice) {
     if (const auto count = checked(object).children.load(); count != 0) {
       blame_host(call, Rule::kLiveObjects, object->name(), " is closed while ", count,

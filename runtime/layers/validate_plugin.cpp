@@ -227,7 +227,7 @@ void check_alignment(Call& call) {
 void check_function(Call& call) {
   switch (call.function()) {
     case F::device_close:
-      return call.objects[0] == nullptr ? void() : check_close(call);
+      return check_close(call);
     case F::device_count:
       return check_reason(call);
     case F::buffer_describe:
