@@ -123,6 +123,17 @@ TEST_F(TraceArguments, FailedCallHasItsErrorAndNoResults) {
   EXPECT_THAT(text, HasSubstr("src_offset=0, dst=NULL, byte_count=16) = INTERNAL \"fails\"\n"));
 }
 
+TEST_F(TraceArguments, ErrorTextsAreCut) {
+  static const std::string text(4'001, 'x');
+  control->backend.device_memory = [](auto, auto, auto error) {
+    return fail(error, YOKE_STATUS_INTERNAL, text.c_str());
+  };
+  enter("trace");
+  auto info = sized<yoke_memory_info>();
+  backend->device_memory(device, &info, error());
+  EXPECT_THAT(printed(), HasSubstr("INTERNAL \"" + std::string(4'000, 'x') + "\"\n"));
+}
+
 TEST_F(TraceArguments, ProgramsBindingsAndSymbolsAreRecorded) {
   enter("trace");
   auto* const x = make_buffer(512);

@@ -27,6 +27,12 @@ TEST_F(ValidateHost, CorrectHostIsNotBlamed) {
   streams->stream_destroy(stream);
   backend->buffer_destroy(buffer);
   EXPECT_EQ(backend->device_close(device, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(backend->device_close(nullptr, error()), YOKE_STATUS_OK);
+  backend->buffer_destroy(nullptr);
+  streams->stream_destroy(nullptr);
+  streams->event_destroy(nullptr);
+  programs->code_destroy(nullptr);
+  programs->routine_destroy(nullptr);
   plugin->destroy(plugin);
   EXPECT_THAT(found(), IsEmpty());
 }

@@ -178,6 +178,17 @@ TEST_F(ValidateErrors, FailedStreamMayBeDestroyedWithItsWork) {
   EXPECT_THAT(new_found(), ElementsAre("18 host stream_destroy"));
 }
 
+TEST_F(ValidateErrors, WorkOfADestroyedStreamIsNotPending) {
+  enter();
+  auto* const stream = make_stream();
+  auto* const buffer = make_buffer(16);
+  copy_in(stream, buffer, kData.data(), 16);
+  streams->stream_destroy(stream);
+  EXPECT_THAT(new_found(), ElementsAre("18 host stream_destroy"));
+  backend->buffer_destroy(buffer);
+  EXPECT_THAT(new_found(), IsEmpty()) << "reported once";
+}
+
 TEST_F(ValidateErrors, EventWaitMayGiveUpOnlyAtItsDeadline) {
   enter();
   auto* const event = record(make_stream());
