@@ -58,22 +58,33 @@ TEST_F(ForkedChild, IsRefusedWhileAnotherThreadHoldsALock) {
   other.join();
 }
 
-TEST_F(ForkedChild, MayUseAPluginUntilItsDevicesAreCounted) {
+TEST_F(ForkedChild, MayUseAPluginUntilItsDevicesAreCountedDescribedOrOpened) {
+  control->backend.live_counts = [](auto...) { return YOKE_STATUS_OK; };  // the plugin itself does not refuse
   LayerOptions options;
   options.names = "validate";
   options.use_environment = false;
-  session = layers::open_session(options, [](LogLevel, std::string_view) {});
-  const yoke_entry_args args = host.args();
-  ASSERT_EQ(layers::enter(session, entry_of(0, control), &args, &plugin, error()), YOKE_STATUS_OK);
-  backend = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
-  auto live = sized<yoke_live_counts>();
-  EXPECT_EQ(backend->live_counts(plugin, &live, error()), YOKE_STATUS_OK);
-  const auto can_count = [&] { return count_devices() == YOKE_STATUS_OK; };
-
-  EXPECT_TRUE(in_child(can_count));
-  EXPECT_TRUE(can_count());
-  EXPECT_FALSE(in_child(can_count));
-  plugin->destroy(plugin);
+  const auto is_served = [&] {
+    auto live = sized<yoke_live_counts>();
+    return backend->live_counts(plugin, &live, error()) == YOKE_STATUS_OK;
+  };
+  const std::function<void()> starts[] = {[&] { count_devices(); },
+                                          [&] {
+                                            auto info = sized<yoke_device_info>();
+                                            backend->device_describe(plugin, 0, &info, error());
+                                          },
+                                          [&] { backend->device_close(open_device(0), error()); }};
+  for (const auto& start : starts) {
+    session = layers::open_session(options, [](LogLevel, std::string_view) {});
+    const yoke_entry_args args = host.args();
+    ASSERT_EQ(layers::enter(session, entry_of(0, control), &args, &plugin, error()), YOKE_STATUS_OK);
+    backend = static_cast<const yoke_backend_api*>(plugin->get_table(plugin, YOKE_BACKEND_TABLE));
+    EXPECT_TRUE(is_served());
+    EXPECT_TRUE(in_child([&] { return is_served() && count_devices() == YOKE_STATUS_OK; }));
+    start();
+    EXPECT_TRUE(is_served());
+    EXPECT_FALSE(in_child(is_served));
+    plugin->destroy(plugin);
+  }
 }
 
 }  // namespace

@@ -110,6 +110,20 @@ TEST_F(PluginResults, TextsEndInAZeroInsideTheirCapacity) {
   EXPECT_THAT(found_for(8 + 64), Contains("5 plugin stream_debug_text")) << "the last byte that is watched";
 }
 
+TEST_F(PluginResults, TextsUpToSixteenMebibytesAreWatched) {
+  control->stream.stream_debug_text = [](auto, char* text, auto, auto error) {
+    *text = 'x';
+    return fail(error, YOKE_STATUS_INTERNAL, "fails");
+  };
+  enter();
+  auto* const stream = make_stream();
+  std::vector<char> text((std::size_t{16} << 20U) + 1);
+  streams->stream_debug_text(stream, text.data(), text.size() - 1, error());
+  EXPECT_EQ(text[0], '\0');
+  streams->stream_debug_text(stream, text.data(), text.size(), error());
+  EXPECT_EQ(text[0], 'x') << "the plugin writes to the host's memory";
+}
+
 TEST_F(PluginResults, CountsOfRowsHaveALimit) {
   static std::uint32_t next = 0;
   control->backend.option_specs = [](auto, auto, auto, auto, std::uint32_t* out, auto) {
@@ -180,7 +194,10 @@ TEST_F(PluginResults, DeviceWithLiveObjectsDoesNotClose) {
 
 TEST_F(PluginResults, AlignmentsArePowersOfTwoUpToThatOfBuffers) {
   static std::uint64_t next = 0;
-  control->program.code_argument = [](auto, auto, auto, yoke_argument_info* info, auto) {
+  control->program.code_argument = [](auto, auto, auto argument, yoke_argument_info* info, auto error) {
+    if (argument != 0) {
+      return fail(error, YOKE_STATUS_OUT_OF_RANGE, "no such argument");
+    }
     info->alignment = static_cast<decltype(info->alignment)>(next);
     return YOKE_STATUS_OK;
   };
@@ -193,6 +210,9 @@ TEST_F(PluginResults, AlignmentsArePowersOfTwoUpToThatOfBuffers) {
     const bool is_good = alignment == 1 || alignment == 2 || alignment == 128 || alignment == 256;
     EXPECT_EQ(new_found().size(), is_good ? 0U : 1U) << alignment;
   }
+  auto info = sized<yoke_argument_info>();
+  programs->code_argument(code, 0, 1, &info, error());
+  EXPECT_THAT(new_found(), IsEmpty());
   EXPECT_THAT(lines, Contains(HasSubstr("the alignment 512 is not a power of two up to 256")));
 }
 
@@ -266,6 +286,14 @@ TEST_F(PluginResults, OkWithoutAHandleMakesNoObject) {
   wait(stream);
 }
 
+TEST_F(PluginResults, UnwrittenHandleMakesNoObject) {
+  control->backend.buffer_create = [](auto...) { return YOKE_STATUS_OK; };
+  enter();
+  EXPECT_EQ(make_buffer(16), nullptr);
+  EXPECT_EQ(backend->device_close(device, error()), YOKE_STATUS_OK);
+  EXPECT_THAT(found(), ElementsAre("12 plugin buffer_create"));
+}
+
 TEST_F(PluginResults, MissingCountIsReportedOnce) {
   control->backend.device_count = [](auto, auto, char* reason, auto...) {
     std::strcpy(reason, "no card");
@@ -282,6 +310,7 @@ TEST_F(PluginResults, ThrownObjectsOfAnyTypeBecomeErrors) {
   auto info = sized<yoke_memory_info>();
   EXPECT_EQ(backend->device_memory(device, &info, error()), YOKE_STATUS_INTERNAL);
   EXPECT_EQ(status.text, "the plugin threw an exception: an object that is not a std::exception");
+  EXPECT_THAT(found(), ElementsAre("13 plugin device_memory"));
   EXPECT_THAT(lines, Contains(HasSubstr("threw an exception: an object that is not a std::exception")));
   control->on_destroy = [] { throw 7; };
   backend->device_close(device, error());

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/layers/sticky_test.cpp: the layer validate knows which errors stay, which work has ended, and which
 // memory belongs to pending work.
+#include <sys/mman.h>
+
 #include <utility>
+#include <vector>
 
 #include "layers_test.h"
 
@@ -61,6 +64,8 @@ class ValidateErrors : public LayersTest {
     EXPECT_EQ(streams->event_query(event, &out, error()), YOKE_STATUS_OK);
   }
 
+  static inline std::vector<std::pair<yoke_host_callback_fn, void*>> queued_;
+
  private:
   static inline std::int32_t code_ = YOKE_STATUS_OK;
   static inline std::int32_t state_ = YOKE_STATE_PENDING;
@@ -107,6 +112,7 @@ TEST_F(ValidateErrors, EveryWorkOnALostDeviceFails) {
   auto* const buffer = make_buffer(16);
   auto* const stream = make_stream();
   auto* const other = make_stream();
+  copy_in(stream, buffer, kData.data(), 16);
   wait(stream, YOKE_STATUS_DEVICE_LOST);
   wait(stream, YOKE_STATUS_DEVICE_LOST);
   auto info = sized<yoke_memory_info>();
@@ -266,6 +272,33 @@ TEST_F(ValidateErrors, CompletionSpreadsOverChainsOfStreams) {
   }
 }
 
+TEST_F(ValidateErrors, EarlyEventDoesNotReopenLaterWork) {
+  enter();
+  auto* const buffer = make_buffer(16);
+  auto* const first = make_stream();
+  auto* const second = make_stream();
+  auto* const early = record(first);
+  copy_in(first, buffer, kData.data(), 16);
+  streams->stream_wait_event(second, early, error());
+  wait(first);
+  wait(second);
+  backend->buffer_destroy(buffer);
+  streams->stream_destroy(first);
+  EXPECT_THAT(new_found(), IsEmpty());
+}
+
+TEST_F(ValidateErrors, UnmappedSourceIsReported) {
+  do_no_work(*control, YOKE_SOURCE_UNTIL_EVENT);
+  enter();
+  auto* const stream = make_stream();
+  void* const page = ::mmap(nullptr, 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  copy_in(stream, make_buffer(64), page, 64);
+  ::munmap(page, 64);
+  wait(stream);
+  EXPECT_THAT(new_found(), ElementsAre("16 host from_host"));
+  EXPECT_THAT(lines, Contains(HasSubstr("the 64-byte source was unmapped before the copy")));
+}
+
 TEST_F(ValidateErrors, OnlySourcesUnderATargetMayChange) {
   do_no_work(*control, YOKE_SOURCE_UNTIL_EVENT);
   enter();
@@ -289,12 +322,32 @@ TEST_F(ValidateErrors, OnlySourcesUnderATargetMayChange) {
               Contains(HasSubstr("the 64-byte source was changed before the copy on stream 3 had ended")));
 }
 
+TEST_F(ValidateErrors, ManyPendingHostCallbacksAreCalled) {
+  queued_.clear();
+  control->stream.stream_host_callback = [](auto, auto callback, void* user, auto) {
+    queued_.emplace_back(callback, user);
+    return YOKE_STATUS_OK;
+  };
+  enter();
+  auto* const stream = make_stream();
+  const auto count = [](void* user, std::int32_t) { ++*static_cast<int*>(user); };
+  std::vector<int> counts(4'200);  // the layer remembers 4,096 that were called
+  for (int& one : counts) {
+    streams->stream_host_callback(stream, count, &one, error());
+  }
+  for (const auto& [callback, user] : queued_) {
+    callback(user, YOKE_STATUS_OK);
+  }
+  EXPECT_THAT(counts, ::testing::Each(1));
+  wait(stream);
+  EXPECT_THAT(new_found(), IsEmpty());
+}
+
 TEST_F(ValidateErrors, LateSecondHostCallbackIsReported) {
-  using Pending = std::pair<yoke_host_callback_fn, void*>;
-  static std::vector<Pending> queued;
+  auto& queued = queued_;
   queued.clear();
   control->stream.stream_host_callback = [](auto, auto callback, void* user, auto) {
-    queued.emplace_back(callback, user);
+    queued_.emplace_back(callback, user);
     return YOKE_STATUS_OK;
   };
   enter();
