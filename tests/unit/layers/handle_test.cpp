@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/layers/handle_test.cpp: the layers recognize handles that are destroyed, of another kind or of
 // another plugin.
-#include <atomic>
-#include <thread>
-
 #include "layers_test.h"
 
 namespace yoke::test {
@@ -79,23 +76,6 @@ TEST_F(ValidateHandles, HandlesAreForgottenUnlessANewOneHasTheirAddress) {
   backend->buffer_destroy(alive);
   EXPECT_EQ(copy_in(nullptr, alive, kData.data(), 16), YOKE_STATUS_FAILED_PRECONDITION);
   EXPECT_THAT(found(), ElementsAre("15 host from_host", "15 host from_host"));
-}
-
-TEST_F(ValidateHandles, EveryThreadFindsItsHandles) {
-  enter();
-  auto* const buffer = make_buffer(16);
-  std::atomic<int> missing{0};
-  const auto look = [&] {
-    for (int i = 0; i < 2'000; ++i) {
-      auto info = sized<yoke_buffer_info>();
-      missing += backend->buffer_describe(buffer, &info, nullptr) == YOKE_STATUS_OK ? 0 : 1;
-    }
-  };
-  std::thread threads[] = {std::thread(look), std::thread(look), std::thread(look)};
-  for (auto& thread : threads) {
-    thread.join();
-  }
-  EXPECT_EQ(missing, 0);
 }
 
 TEST_F(ValidateHandles, HandleOfAnotherPluginIsNamed) {
