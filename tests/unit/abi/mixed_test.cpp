@@ -71,5 +71,49 @@ TEST(MixedProgram, VerdictsNameTheStatementsThatHaveAKernel) {
   }
 }
 
+TEST(MixedProgram, WithoutTemporariesNeedsNoWorkspace) {
+  const program::Module module = read_program(
+      "yoke.program 1\n"
+      "program p() {\n  arg x : f32[2] in\n  arg y : f32[2] out\n  y[i] = x[i] * 2.0\n}\n");
+  const MixedProgram mixed(module.programs[0], [](const program::Program&, std::size_t) { return Kernel(); });
+  std::array<float, 2> x = {1, 2};
+  std::array<float, 2> y = {};
+  const std::array<void*, 2> arguments = {x.data(), y.data()};
+  EXPECT_EQ(mixed.workspace_byte_count(), 0U);
+  mixed.run(arguments, nullptr, {});
+  EXPECT_THAT(y, testing::ElementsAre(2, 4));
+}
+
+TEST(ReadProgram, InvalidTextsHaveAReason) {
+  try {
+    (void)read_program("yoke.program 1\nprogram");
+    FAIL() << "accepted";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.code(), YOKE_STATUS_INVALID_ARGUMENT);
+    EXPECT_THAT(failure.text(), testing::StartsWith("invalid program: "));
+  }
+}
+
+TEST(EntryOf, DescribesArgumentsAndSymbolsOfTheProgram) {
+  const program::Module module = read_program(kText);
+  const Entry entry = entry_of(module.programs[0]);
+  EXPECT_EQ(entry.name, "sums");
+  ASSERT_EQ(entry.arguments.size(), 2U) << "temporaries are not arguments";
+  EXPECT_EQ(entry.arguments[0].name, "x");
+  EXPECT_EQ(entry.arguments[0].type, YOKE_TYPE_F32);
+  EXPECT_EQ(entry.arguments[0].access, YOKE_ACCESS_IN);
+  EXPECT_THAT(entry.arguments[0].dims, testing::ElementsAre(2));
+  EXPECT_EQ(entry.arguments[0].byte_count, 8U);
+  EXPECT_EQ(entry.arguments[0].alignment, 4U);
+  EXPECT_EQ(entry.arguments[1].name, "y");
+  EXPECT_EQ(entry.arguments[1].access, YOKE_ACCESS_OUT);
+  ASSERT_EQ(entry.symbols.size(), 1U);
+  EXPECT_EQ(entry.symbols[0].name, "k");
+  EXPECT_EQ(entry.symbols[0].low, 0);
+  EXPECT_EQ(entry.symbols[0].high, 3);
+  EXPECT_EQ(entry.symbols[0].step, 1);
+  EXPECT_EQ(entry.fingerprint, program::fingerprint(module));
+}
+
 }  // namespace
 }  // namespace yoke::sdk
