@@ -4,7 +4,9 @@
 #include <yoke/ext/collectives.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sdk_fixture.h"
@@ -66,6 +68,12 @@ TEST_F(SdkCollectivesTest, RowsOfCollectivesAreChecked) {
             YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(code_of([](yoke_collective& row) { row.target = nullptr; }), YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(code_of([](yoke_collective& row) { row.root = 2; }), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(code_of([](yoke_collective& row) {
+              row.kind = YOKE_COLLECTIVE_ALL_REDUCE;
+              row.root = 2;
+            }),
+            YOKE_STATUS_OK)
+      << "only a broadcast has a root";
   EXPECT_EQ(code_of([](yoke_collective& row) { row.count = 17; }), YOKE_STATUS_OUT_OF_RANGE);
   for (const std::int32_t type : {-1'000'000'000, 0, YOKE_TYPE_BOOL + 1}) {
     EXPECT_EQ(code_of([&](yoke_collective& row) { row.type = type; }), YOKE_STATUS_INVALID_ARGUMENT) << type;
@@ -154,6 +162,82 @@ TEST_F(SdkCollectivesTest, OnlyAnAbortOfAStreamThatItUsesAbortsACommunicator) {
   for (yoke_stream* stream : others) {
     entered_->streams->stream_destroy(stream);
   }
+}
+
+// The members of a group wait for each other.
+TEST_F(SdkCollectivesTest, AbortOfADeviceAbortsItsCommunicatorsOnly) {
+  begin_group();
+  yoke_device* other = entered_->open(1);
+  EXPECT_EQ(code_of([](yoke_collective&) {}), YOKE_STATUS_OK);
+  EXPECT_EQ(wait(), YOKE_STATUS_OK);
+  EXPECT_EQ(entered_->streams->device_abort(other, error()), YOKE_STATUS_OK);
+  std::int32_t state = -1;
+  EXPECT_EQ(table_->communicator_query(communicator_, &state, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(state, YOKE_STATE_DONE);
+  EXPECT_EQ(entered_->streams->device_abort(device_, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(table_->communicator_query(communicator_, &state, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(state, YOKE_STATE_FAILED);
+  entered_->close(other);
+}
+
+// Each part of a broadcast that is not the root's leaves the source unused.
+TEST_F(SdkCollectivesTest, BuffersOfOtherDevicesAreRefused) {
+  begin_group();
+  yoke_device* other = entered_->open(1);
+  yoke_buffer* far = entered_->buffer(other, 64);
+  const auto all_reduce = [&](yoke_buffer* source, yoke_buffer* target) {
+    return code_of([&](yoke_collective& row) {
+      row.kind = YOKE_COLLECTIVE_ALL_REDUCE;
+      row.source = source;
+      row.target = target;
+    });
+  };
+  for (const bool is_source : {true, false}) {
+    EXPECT_EQ(all_reduce(is_source ? far : buffer_, is_source ? buffer_ : far), YOKE_STATUS_INVALID_ARGUMENT);
+    EXPECT_EQ(error()->text, "collective 0: a buffer is not of the communicator's device");
+  }
+  EXPECT_EQ(code_of([&](yoke_collective& row) { row.source = far; }), YOKE_STATUS_OK) << "unused";
+  const auto args = sized<yoke_stream_args>();
+  yoke_stream* stream = nullptr;
+  ASSERT_EQ(entered_->streams->stream_create(other, &args, &stream, error()), YOKE_STATUS_OK);
+  EXPECT_EQ(code_of([&](yoke_collective& row) { row.stream = stream; }), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(error()->text, HasSubstr("work of device 0 was queued on a stream of device 1"));
+  entered_->streams->stream_destroy(stream);
+  EXPECT_EQ(wait(), YOKE_STATUS_OK);
+  entered_->backend->buffer_destroy(far);
+  entered_->close(other);
+}
+
+TEST_F(SdkCollectivesTest, PartsHaveTheSizeOfTheirElements) {
+  begin_group();
+  const std::vector<std::pair<std::int32_t, std::uint64_t>> sizes = {
+      {YOKE_TYPE_F64, 8}, {YOKE_TYPE_F32, 4}, {YOKE_TYPE_F16, 2}, {YOKE_TYPE_BF16, 2}, {YOKE_TYPE_I64, 8},
+      {YOKE_TYPE_I32, 4}, {YOKE_TYPE_U32, 4}, {YOKE_TYPE_U8, 1},  {YOKE_TYPE_BOOL, 1}};
+  constexpr std::uint64_t kHuge = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& one : sizes) {
+    const auto queue = [&](std::int32_t kind, std::uint64_t count, std::uint64_t offset) {
+      return code_of([&](yoke_collective& row) {
+        row.kind = kind;
+        row.type = one.first;
+        row.count = count;
+        row.target_offset = offset;
+      });
+    };
+    EXPECT_EQ(queue(YOKE_COLLECTIVE_BROADCAST, 64 / one.second, 0), YOKE_STATUS_OK) << one.first;
+    for (const std::uint64_t count : {64 / one.second + 1, (kHuge - 1) / one.second + 1, kHuge}) {
+      EXPECT_EQ(queue(YOKE_COLLECTIVE_BROADCAST, count, 0), YOKE_STATUS_OUT_OF_RANGE) << one.first;
+    }
+    EXPECT_EQ(queue(YOKE_COLLECTIVE_BROADCAST, 1, 64), YOKE_STATUS_OUT_OF_RANGE);
+    EXPECT_EQ(queue(YOKE_COLLECTIVE_BROADCAST, 0, 64), YOKE_STATUS_OK);
+    EXPECT_EQ(queue(YOKE_COLLECTIVE_ALL_GATHER, 32 / one.second + 1, 0), YOKE_STATUS_OUT_OF_RANGE);
+    EXPECT_THAT(error()->text, HasSubstr("target"));
+  }
+  EXPECT_EQ(code_of([](yoke_collective& row) {
+              row.kind = YOKE_COLLECTIVE_REDUCE_SCATTER;
+              row.count = 9;
+            }),
+            YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_THAT(error()->text, HasSubstr("source"));
 }
 
 // The limit is on the members of one process, so a group over processes may be larger.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/abi/sdk_entry_test.cpp: how the SDK handles the entry, exceptions, options and tables.
+// tests/unit/abi/sdk_entry_test.cpp: how the SDK handles the entry, exceptions, the plugin's options and tables.
 #include <gmock/gmock.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <new>
 #include <stdexcept>
 #include <utility>
@@ -163,6 +163,62 @@ TEST_F(SdkTest, OnlyProvidedTablesAreOffered) {
   }
 }
 
+TEST_F(SdkTest, EachTableIsOfferedIfItIsProvided) {
+  const std::vector<std::pair<bool sdk::Provides::*, const char*>> tables = {
+      {&sdk::Provides::streams, YOKE_STREAM_TABLE}, {&sdk::Provides::programs, YOKE_PROGRAM_TABLE},
+      {&sdk::Provides::peers, YOKE_PEER_TABLE},     {&sdk::Provides::memory, YOKE_MEMORY_TABLE},
+      {&sdk::Provides::faults, YOKE_FAULT_TABLE},   {&sdk::Provides::collectives, YOKE_COLLECTIVES_TABLE},
+      {&sdk::Provides::profile, YOKE_PROFILE_TABLE}};
+  for (const auto& provided : tables) {
+    control_->provides = {};
+    control_->provides.*provided.first = true;
+    Entered entered(entry());
+    for (const auto& table : tables) {
+      EXPECT_EQ(entered.table<void>(table.second) != nullptr, table.first == provided.first)
+          << table.second << " where only " << provided.second << " is provided";
+    }
+  }
+}
+
+TEST_F(SdkTest, PrefixDescribesThePlugin) {
+  Entered entered(&own_entry);
+  const yoke_plugin& plugin = *entered.plugin;
+
+  EXPECT_EQ(plugin.magic, YOKE_PLUGIN_MAGIC);
+  EXPECT_EQ(plugin.prefix_size, sizeof(yoke_plugin));
+  EXPECT_EQ(plugin.abi_major, std::uint32_t{YOKE_ABI_MAJOR});
+  EXPECT_EQ(plugin.flags, 0U);
+  EXPECT_EQ(plugin.sanitizer, sdk::detail::built_with_sanitizer());
+  EXPECT_EQ(plugin.kind, std::uint32_t{YOKE_PLUGIN_KIND_BACKEND});
+  EXPECT_STREQ(plugin.name, "own");
+  EXPECT_STREQ(plugin.plugin_version, "1");
+  EXPECT_STREQ(plugin.vendor, "tests");
+  plugin.destroy(nullptr);
+  EXPECT_EQ(plugin.get_table(nullptr, YOKE_BACKEND_TABLE), nullptr);
+  EXPECT_EQ(plugin.get_table(entered.plugin, nullptr), nullptr);
+}
+
+TEST_F(SdkTest, EntryNeedsArgumentsUpToTheHostAndSomewhereToWrite) {
+  TestHost host;
+  yoke_entry_args args = host.args();
+  yoke_plugin* plugin = nullptr;
+  yoke_error error;
+  constexpr std::uint64_t kLeast = offsetof(yoke_entry_args, host) + sizeof(args.host);
+
+  EXPECT_EQ(own_entry(nullptr, &plugin, &error), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(own_entry(&args, nullptr, &error), YOKE_STATUS_INVALID_ARGUMENT);
+  args.struct_size = kLeast - 1;
+  EXPECT_EQ(own_entry(&args, &plugin, &error), YOKE_STATUS_INVALID_ARGUMENT);
+  args.struct_size = sizeof args;
+  args.option_count = 1;
+  EXPECT_EQ(own_entry(&args, &plugin, &error), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(error.text, "options is NULL");
+  ASSERT_EQ(plugin, nullptr);
+  args.struct_size = kLeast;  // the options lie past the end
+  ASSERT_EQ(own_entry(&args, &plugin, &error), YOKE_STATUS_OK);
+  plugin->destroy(plugin);
+}
+
 TEST_F(SdkTest, BackendMayOfferItsOwnTablesAndUseTablesOfTheHost) {
   static constexpr OwnBackend::Table kOfHost;
   Entered entered(&own_entry, [](yoke_host_api& api) {
@@ -176,64 +232,6 @@ TEST_F(SdkTest, BackendMayOfferItsOwnTablesAndUseTablesOfTheHost) {
   EXPECT_EQ(entered.table<void>("org.example.host/1"), &kOfHost);
   EXPECT_EQ(entered.table<void>("org.example.other/1"), nullptr);
   EXPECT_EQ(entered.table<void>("org.example.throws/1"), nullptr);
-}
-
-TEST_F(SdkTest, OptionsDefaultToTheSchema) {
-  Entered entered(entry());
-  control_->on_open = [](const sdk::Options& options) {
-    EXPECT_EQ(options.integer("threads"), 4);
-    EXPECT_EQ(options.number("share"), 0.5);
-    EXPECT_EQ(options.text("mode"), "fast");
-    EXPECT_FALSE(options.flag("verify"));
-    EXPECT_FALSE(options.given("threads"));
-  };
-
-  EXPECT_EQ(open_with(entered), YOKE_STATUS_OK);
-}
-
-TEST_F(SdkTest, OptionsHaveTheirGivenValues) {
-  Entered entered(entry());
-  control_->on_open = [](const sdk::Options& given) {
-    EXPECT_EQ(given.integer("threads"), 8);
-    EXPECT_EQ(given.number("share"), 0.25);
-    EXPECT_EQ(given.text("mode"), "exact");
-    EXPECT_TRUE(given.flag("verify"));
-    EXPECT_TRUE(given.given("mode"));
-  };
-
-  EXPECT_EQ(open_with(entered, {integer_option("threads", 8),
-                                {"share", YOKE_OPTION_NUMBER, 0, 0, 0.25, nullptr},
-                                text_option("mode", "exact"),
-                                {"verify", YOKE_OPTION_FLAG, 0, 1, 0, nullptr}}),
-            YOKE_STATUS_OK)
-      << entered.error.text;
-}
-
-TEST_F(SdkTest, UnknownOptionIsRejectedWithTheKnownNames) {
-  Entered entered(entry());
-
-  EXPECT_EQ(open_with(entered, {integer_option("treads", 8)}), YOKE_STATUS_INVALID_ARGUMENT);
-  EXPECT_EQ(entered.error.text, "unknown option 'treads'; known options: threads, share, mode, verify");
-}
-
-TEST_F(SdkTest, InvalidOptionValuesAreRejected) {
-  struct Case {
-    std::vector<yoke_option> options;
-    std::string text;
-  };
-  const double not_a_number = std::numeric_limits<double>::quiet_NaN();
-  const std::vector<Case> cases = {
-      {{integer_option("threads", 65)}, "option 'threads' is 65; the range is 1 to 64"},
-      {{text_option("threads", "2")}, "option 'threads' has type 3; its schema has type 1"},
-      {{integer_option("share", 1)}, "option 'share' has type 1; its schema has type 2"},
-      {{integer_option("threads", 2), integer_option("threads", 3)}, "option 'threads' is given twice"},
-      {{text_option("mode", "fast|exact")}, "option 'mode' is 'fast|exact'; the choices are fast|exact"},
-      {{{"share", YOKE_OPTION_NUMBER, 0, 0, not_a_number, nullptr}}, "option 'share' is nan"}};
-  Entered entered(entry());
-  for (const Case& one : cases) {
-    EXPECT_EQ(open_with(entered, one.options), YOKE_STATUS_INVALID_ARGUMENT) << one.text;
-    EXPECT_THAT(entered.error.text, testing::StartsWith(one.text));
-  }
 }
 
 TEST_F(SdkTest, PluginOptionsAreConvertedFromTextAndReachConfigure) {

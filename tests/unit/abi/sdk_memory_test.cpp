@@ -78,6 +78,46 @@ TEST_F(SdkMemoryTest, OutOfMemoryReportsBytesRequestedUsedAndAvailable) {
   entered.close(device);
 }
 
+TEST_F(SdkMemoryTest, BuffersMayReachTheLimitAndThePeakIsKept) {
+  control_->memory_limit = 100;
+  Entered entered(entry());
+  yoke_device* const device = entered.open();
+  yoke_buffer* const first = entered.buffer(device, 60);
+  yoke_buffer* second = entered.buffer(device, 40);
+  yoke_buffer* third = nullptr;
+  EXPECT_EQ(entered.try_buffer(device, 0, YOKE_MEMORY_DEVICE, &third), YOKE_STATUS_OK);
+  entered.backend->buffer_destroy(third);
+  EXPECT_EQ(entered.try_buffer(device, 101, YOKE_MEMORY_DEVICE, &third), YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(memory_of(entered, device).used_bytes, 100U);
+  entered.backend->buffer_destroy(second);
+  second = entered.buffer(device, 20);
+  const yoke_memory_info info = memory_of(entered, device);
+  EXPECT_EQ(info.used_bytes, 80U);
+  EXPECT_EQ(info.peak_bytes, 100U);
+  EXPECT_EQ(info.limit_bytes, 100U);
+  entered.backend->buffer_destroy(second);
+  entered.backend->buffer_destroy(first);
+  entered.close(device);
+}
+
+// The sum of all sizes must not overflow.
+TEST_F(SdkMemoryTest, RefusedBuffersReserveNothing) {
+  Entered entered(entry());
+  yoke_device* const device = entered.open();
+  yoke_buffer* buffer = nullptr;
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(entered.try_buffer(device, std::uint64_t{1} << 60U, YOKE_MEMORY_DEVICE, &buffer),
+              YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+    EXPECT_EQ(entered.error.text, "the machine is out of memory: 1152921504606846976 bytes requested");
+  }
+  EXPECT_EQ(entered.try_buffer(device, ~std::uint64_t{0}, YOKE_MEMORY_DEVICE, &buffer),
+            YOKE_STATUS_OUT_OF_DEVICE_MEMORY);
+  EXPECT_EQ(
+      entered.error.text,
+      "device 0 is out of memory: 18446744073709551615 bytes requested, 0 of 9223372036854775807 in use");
+  entered.close(device);
+}
+
 TEST_F(SdkMemoryTest, RefusedBufferIsNeverUsedMemory) {
   Entered entered(entry());
   yoke_device* const device = entered.open();
@@ -206,6 +246,21 @@ TEST_F(HostMemoryTest, BuffersUseTheAllocatorOfTheHost) {
   EXPECT_EQ(info.host_address, reinterpret_cast<std::uintptr_t>(live_[0]));
   EXPECT_EQ(alignment_, std::uint64_t{YOKE_BUFFER_ALIGNMENT});
   entered->backend->buffer_destroy(buffer);
+  EXPECT_TRUE(live_.empty());
+  entered->close(device);
+}
+
+TEST_F(HostMemoryTest, PinnedMemoryUsesTheAllocatorOfTheHost) {
+  control_->provides.memory = true;
+  const auto entered = enter(sizeof(yoke_host_api));
+  yoke_device* device = entered->open();
+  auto args = sized<yoke_pinned_args>();
+  args.byte_count = 100;
+  void* memory = nullptr;
+  ASSERT_EQ(entered->memory->pinned_allocate(device, &args, &memory, nullptr), YOKE_STATUS_OK);
+  EXPECT_THAT(live_, testing::ElementsAre(memory));
+  EXPECT_EQ(alignment_, std::uint64_t{YOKE_BUFFER_ALIGNMENT});
+  entered->memory->pinned_free(device, memory);
   EXPECT_TRUE(live_.empty());
   entered->close(device);
 }

@@ -117,6 +117,86 @@ TEST_F(SdkProfileTest, RecordsAreFetchedOnceAndThoseWithoutRoomAreCounted) {
   EXPECT_STREQ(records_[2].name, "untouched") << "no record is left for this row";
   EXPECT_THAT(fetch(4), ElementsAre());
   EXPECT_STREQ(records_[0].name, "untouched");
+  for (int i = 0; i < 5; ++i) {
+    fill(nullptr);
+  }
+  auto args = sized<yoke_profile_args>();
+  args.capacity = 1;
+  ASSERT_EQ(profile_->profile_start(device_, &args, nullptr), YOKE_STATUS_OK);
+  EXPECT_THAT(fetch(4), ElementsAre());
+  EXPECT_EQ(lost_, 0U) << "those before the start do not count";
+  end();
+}
+
+TEST_F(SdkProfileTest, RecordsHaveTheNameOfTheFunctionOrProgram) {
+  sdk::Entry entry_of_code;
+  entry_of_code.name = "step";
+  control_->entries = {entry_of_code};
+  begin(entry(), 0);
+  yoke_code* code = entered_->compile(device_, "any");
+  yoke_routine* routine = entered_->link(code, 0, {}, nullptr);
+  std::string host(4, '?');
+  for (yoke_stream* stream : {stream_, static_cast<yoke_stream*>(nullptr)}) {
+    EXPECT_EQ(entered_->backend->to_host(stream, buffer_, 0, host.data(), 4, nullptr), YOKE_STATUS_OK);
+    EXPECT_EQ(entered_->backend->device_to_device(stream, buffer_, 0, buffer_, 4, 4, nullptr),
+              YOKE_STATUS_OK);
+    EXPECT_EQ(entered_->programs->routine_launch(stream, routine, nullptr, 0, nullptr), YOKE_STATUS_OK);
+    wait();
+    EXPECT_THAT(fetch(4), ElementsAre("to_host", "device_to_device", "step"));
+    EXPECT_EQ(records_[0].kind, YOKE_WORK_COPY);
+    EXPECT_EQ(records_[1].kind, YOKE_WORK_COPY);
+    EXPECT_EQ(records_[2].kind, YOKE_WORK_LAUNCH);
+  }
+  entered_->programs->routine_destroy(routine);
+  entered_->programs->code_destroy(code);
+  end();
+}
+
+// A copy between two devices may run on a stream of the source.
+TEST_F(SdkProfileTest, WorkIsRecordedByTheDeviceOfItsStream) {
+  begin(entry(), 0);
+  yoke_device* other = entered_->open(1);
+  yoke_buffer* target = entered_->buffer(other, 8);
+  EXPECT_EQ(entered_->backend->device_to_device(stream_, target, 0, buffer_, 0, 8, &entered_->error),
+            YOKE_STATUS_OK)
+      << entered_->error.text;
+  wait();
+  EXPECT_THAT(fetch(4), ElementsAre("device_to_device"));
+  EXPECT_EQ(entered_->backend->device_to_device(stream_, buffer_, 0, target, 0, 8, &entered_->error),
+            YOKE_STATUS_OK);
+  wait();
+  EXPECT_THAT(fetch(4), ElementsAre("device_to_device"));
+  EXPECT_EQ(entered_->backend->device_to_device(nullptr, target, 0, buffer_, 0, 8, nullptr), YOKE_STATUS_OK);
+  EXPECT_THAT(fetch(4), ElementsAre()) << "without a stream, by the device of the target";
+  entered_->backend->buffer_destroy(target);
+  entered_->close(other);
+  end();
+}
+
+TEST_F(SdkProfileTest, RecordsThatDoNotFitIntoARowAreCutAndUnknownFlagsAreRefused) {
+  begin(entry(), 0);
+  fill(nullptr);
+  fill(nullptr);
+  struct Shorter {  // an older host
+    yoke_stream* stream;
+    std::uint64_t begin_ns;
+    std::uint64_t end_ns;
+  };
+  std::array<Shorter, 3> rows{};
+  rows[2] = {stream_, 7, 7};
+  std::uint32_t count = 0;
+  ASSERT_EQ(
+      profile_->profile_fetch(device_, 3, sizeof rows[0], reinterpret_cast<yoke_profile_record*>(rows.data()),
+                              &count, &lost_, nullptr),
+      YOKE_STATUS_OK);
+  EXPECT_EQ(count, 2U);
+  EXPECT_GE(rows[1].begin_ns, rows[0].end_ns);
+  EXPECT_GT(rows[0].begin_ns, 7U);
+  EXPECT_EQ(rows[2].begin_ns, 7U);
+  auto args = sized<yoke_profile_args>();
+  args.flags = 1;
+  EXPECT_EQ(profile_->profile_start(device_, &args, nullptr), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_EQ(profile_->profile_fetch(device_, 0, 0, nullptr, &count, &lost_, nullptr), YOKE_STATUS_OK);
   end();
 }
 
@@ -151,22 +231,31 @@ TEST_F(SdkProfileTest, PendingAndFailedWorkHasNoRecord) {
 // A device whose events count themselves.
 class CountedEvent final : public sdk::Event {
  public:
-  explicit CountedEvent(int& live) : live_(live) { ++live_; }
+  CountedEvent(int& live, int number) : live_(live), time_ns_(number == 0 ? 50 : 30) { ++live_; }
   ~CountedEvent() override { --live_; }
   CountedEvent(const CountedEvent&) = delete;
   CountedEvent& operator=(const CountedEvent&) = delete;
   std::int32_t state() override { return YOKE_STATE_DONE; }
   void wait(std::uint64_t) override {}
+  std::uint64_t time_ns() override { return time_ns_; }
 
  private:
   int& live_;
+  std::uint64_t time_ns_;
 };
 class CountingStream final : public sdk::Stream {
  public:
+  static inline int record_limit = 1000;  // the device is lost after that many
   explicit CountingStream(int& live) : live_(live) {}
   std::int32_t state() override { return YOKE_STATE_DONE; }
   void wait(std::uint64_t) override {}
-  std::unique_ptr<sdk::Event> record(bool) override { return std::make_unique<CountedEvent>(live_); }
+  std::unique_ptr<sdk::Event> record(bool timing) override {
+    EXPECT_TRUE(timing);
+    if (record_limit-- == 0) {
+      throw sdk::Failure(YOKE_STATUS_DEVICE_LOST, "the card is gone");
+    }
+    return std::make_unique<CountedEvent>(live_, live_);
+  }
   void wait_event(sdk::Event&) override {}
 
  private:
@@ -194,13 +283,36 @@ class CountingBackend final : public sdk::Backend {
   }
 };
 
+yoke_plugin_entry_fn counting_entry() {
+  return [](const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
+    return sdk::enter(args, out_plugin, error, {"counting", "1", "tests"},
+                      [] { return std::make_unique<CountingBackend>(); });
+  };
+}
+
+// The clocks of some devices jump.
+TEST_F(SdkProfileTest, WorkDoesNotEndBeforeItBegins) {
+  begin(counting_entry(), 0);
+  fill(stream_);
+  EXPECT_THAT(fetch(4), ElementsAre("fill"));
+  EXPECT_EQ(records_[0].begin_ns, 50U);
+  EXPECT_EQ(records_[0].end_ns, 50U);
+  EXPECT_EQ(CountingDevice::live_events, 0) << "events of fetched records";
+  end();
+}
+
+TEST_F(SdkProfileTest, WorkBeforeALossSucceedsWithoutARecord) {
+  begin(counting_entry(), 0);
+  CountingStream::record_limit = 1;
+  fill(stream_);
+  EXPECT_THAT(fetch(4), ElementsAre());
+  EXPECT_EQ(lost_, 1U);
+  CountingStream::record_limit = 1000;
+  end();
+}
+
 TEST_F(SdkProfileTest, EventsOfRecordsThatWereNotFetchedAreDestroyedBeforeTheDevice) {
-  begin(
-      [](const yoke_entry_args* args, yoke_plugin** out_plugin, yoke_error* error) {
-        return sdk::enter(args, out_plugin, error, {"counting", "1", "tests"},
-                          [] { return std::make_unique<CountingBackend>(); });
-      },
-      0);
+  begin(counting_entry(), 0);
   fill(stream_);
   EXPECT_EQ(CountingDevice::live_events, 2);
   end();

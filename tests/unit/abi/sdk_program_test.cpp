@@ -10,7 +10,9 @@
 #include <chrono>
 #include <limits>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "count_allocations.h"
@@ -31,8 +33,8 @@ static_assert(static_cast<int>(program::Type::kF64) == YOKE_TYPE_F64 &&
 static_assert(static_cast<int>(program::Role::kIn) == YOKE_ACCESS_IN &&
               static_cast<int>(program::Role::kInOut) == YOKE_ACCESS_INOUT);
 
-// The code has one program with the arguments x, w (in) and y (out) of 16 bytes each, of which y is aligned
-// to 32 bytes, a workspace of 64 bytes, and two symbols.
+// The code has two programs. The first has the arguments x, w (in) and y (out) of 16 bytes each, of which y is
+// aligned to 32 bytes, a workspace of 64 bytes, and two symbols.
 class SdkProgramTest : public testing::Test {
  protected:
   SdkProgramTest() {
@@ -44,7 +46,13 @@ class SdkProgramTest : public testing::Test {
     entry.symbols = {{"row", -100, 100, 50}, {"step", 0, kMax, 1}};
     entry.workspace_byte_count = 64;
     entry.fingerprint = "f";
-    control_->entries = {entry};
+    sdk::Entry small;
+    small.name = "small";
+    small.arguments = {{"flat", YOKE_TYPE_F32, YOKE_ACCESS_IN, std::vector<std::uint64_t>(8, 1), 4, 4},
+                       {"deep", YOKE_TYPE_F32, YOKE_ACCESS_IN, std::vector<std::uint64_t>(9, 1), 4, 4}};
+    small.deterministic = false;
+    control_->entries = {entry, small};
+    control_->provides.memory = true;
     control_->has_peers = false;
     control_->verdicts = {{0, 0, YOKE_VERDICT_NATIVE, ""},
                           {2, 1, YOKE_VERDICT_UNSUPPORTED, std::string(600, 'x')}};
@@ -124,6 +132,162 @@ TEST_F(SdkProgramTest, OnlyFormatIsTheOneOfPrograms) {
   EXPECT_STREQ(formats[0].format, YOKE_PROGRAM_FORMAT);
   EXPECT_EQ(formats[0].version, YOKE_PROGRAM_VERSION);
   EXPECT_EQ(formats[0].reserved, 0U);
+}
+
+TEST_F(SdkProgramTest, OtherFormatsAndMissingTextsAreRefused) {
+  const auto& programs = *entered_->programs;
+  yoke_code* code = nullptr;
+  std::uint32_t count = 0;
+  yoke_compile_args args = as_text("any");
+  const auto check = [&](std::int32_t expected, const std::string& text) {
+    EXPECT_EQ(programs.code_compile(device_, &args, &code, &entered_->error), expected);
+    EXPECT_EQ(entered_->error.text, text);
+    EXPECT_EQ(programs.can_compile(device_, &args, 0, 0, nullptr, &count, &entered_->error), expected);
+    EXPECT_EQ(entered_->error.text, text);
+    args = as_text("any");
+  };
+  args.format = "other";
+  check(YOKE_STATUS_UNIMPLEMENTED,
+        "the backend does not read the format 'other' 1; it reads 'yoke.program' 1");
+  args.format = nullptr;
+  check(YOKE_STATUS_UNIMPLEMENTED, "the backend does not read the format '' 1; it reads 'yoke.program' 1");
+  args.version = 2;
+  check(YOKE_STATUS_UNIMPLEMENTED,
+        "the backend does not read the format 'yoke.program' 2; it reads 'yoke.program' 1");
+  args.text = nullptr;
+  check(YOKE_STATUS_INVALID_ARGUMENT, "text is NULL");
+  args.flags = 2;
+  EXPECT_EQ(programs.code_compile(device_, &args, &code, &entered_->error), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_EQ(entered_->error.text, "code_compile: unknown flags 2; update the plugin");
+}
+
+TEST_F(SdkProgramTest, TextsReachTheBackendInFull) {
+  std::vector<std::string> texts;
+  control_->on_compile = [&](std::string_view text) { texts.emplace_back(text); };
+  yoke_compile_args args = as_text("ab");
+  for (const char* text : {"abc", static_cast<const char*>(nullptr)}) {
+    args.text = text;
+    args.byte_count = text == nullptr ? 0 : 2;
+    yoke_code* code = nullptr;
+    EXPECT_EQ(entered_->programs->code_compile(device_, &args, &code, &entered_->error), YOKE_STATUS_OK);
+    entered_->programs->code_destroy(code);
+  }
+  EXPECT_THAT(texts, testing::ElementsAre("ab", ""));
+}
+
+TEST_F(SdkProgramTest, EntriesAndArgumentsAreDescribed) {
+  const auto& programs = *entered_->programs;
+  std::uint32_t count = 0;
+  EXPECT_EQ(programs.code_entry_count(code_, &count, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(count, 2U);
+  auto info = sized<yoke_entry_info>();
+  ASSERT_EQ(programs.code_describe(code_, 0, &info, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(std::string(info.name), std::string(program::kMaxNameBytes, 'n'));
+  EXPECT_EQ(info.argument_count, 3U);
+  EXPECT_EQ(info.symbol_count, 2U);
+  EXPECT_EQ(info.workspace_byte_count, 64U);
+  EXPECT_EQ(info.deterministic, 1);
+  EXPECT_STREQ(info.fingerprint, "f");
+  ASSERT_EQ(programs.code_describe(code_, 1, &info, nullptr), YOKE_STATUS_OK);
+  EXPECT_STREQ(info.name, "small");
+  EXPECT_EQ(info.deterministic, 0);
+  EXPECT_EQ(info.workspace_byte_count, 0U);
+  auto argument = sized<yoke_argument_info>();
+  ASSERT_EQ(programs.code_argument(code_, 0, 0, &argument, nullptr), YOKE_STATUS_OK);
+  EXPECT_STREQ(argument.name, "x");
+  EXPECT_EQ(argument.type, YOKE_TYPE_F32);
+  EXPECT_EQ(argument.access, YOKE_ACCESS_IN);
+  EXPECT_EQ(argument.rank, 2U);
+  EXPECT_EQ(argument.alignment, 4U);
+  EXPECT_THAT(argument.dims, testing::ElementsAre(2, 2, 0, 0, 0, 0, 0, 0));
+  EXPECT_EQ(argument.byte_count, 16U);
+  ASSERT_EQ(programs.code_argument(code_, 0, 2, &argument, nullptr), YOKE_STATUS_OK);
+  EXPECT_STREQ(argument.name, "y");
+  EXPECT_EQ(argument.access, YOKE_ACCESS_OUT);
+  EXPECT_EQ(argument.alignment, 32U);
+  ASSERT_EQ(programs.code_argument(code_, 1, 0, &argument, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(argument.rank, std::uint32_t{YOKE_MAX_RANK});
+  EXPECT_EQ(programs.code_argument(code_, 1, 1, &argument, &entered_->error), YOKE_STATUS_INTERNAL);
+  EXPECT_EQ(entered_->error.text, "argument 'deep' has too many dimensions");
+  EXPECT_EQ(programs.code_argument(code_, 1, 2, &argument, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(entered_->error.text, "program 'small' has no argument 2, only 2");
+  EXPECT_EQ(programs.code_argument(code_, 2, 0, &argument, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(programs.code_describe(code_, 2, &info, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(entered_->error.text, "the code has no entry 2, only 2");
+  EXPECT_EQ(programs.code_describe(code_, 0, nullptr, nullptr), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(programs.code_argument(code_, 0, 0, nullptr, nullptr), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(programs.code_entry_count(code_, nullptr, nullptr), YOKE_STATUS_INVALID_ARGUMENT);
+}
+
+TEST_F(SdkProgramTest, SymbolsHaveARangeAndAStep) {
+  link_well();
+  std::vector<std::int64_t> seen;
+  control_->on_launch = [&](std::span<const std::int64_t> values) {
+    seen.assign(values.begin(), values.end());
+  };
+  for (const std::vector<std::int64_t>& values :
+       std::vector<std::vector<std::int64_t>>{{-100, 0}, {50, 7}, {0, kMax - 1}}) {
+    EXPECT_EQ(launch(values), YOKE_STATUS_OK) << entered_->error.text;
+    EXPECT_EQ(seen, values);
+  }
+  seen.clear();
+  for (const std::vector<std::int64_t>& values : std::vector<std::vector<std::int64_t>>{
+           {-101, 0}, {-150, 0}, {100, 0}, {25, 0}, {49, 0}, {0, -1}, {0, kMax}}) {
+    EXPECT_EQ(launch(values), YOKE_STATUS_OUT_OF_RANGE) << values[0] << " " << values[1];
+  }
+  EXPECT_EQ(launch({25, 0}), YOKE_STATUS_OUT_OF_RANGE);
+  EXPECT_EQ(entered_->error.text, "symbol 'row' is 25; its range is -100..100 step 50");
+  EXPECT_EQ(launch({0}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "the routine has 2 symbols; got 1 value");
+  EXPECT_EQ(launch({0, 0, 0}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "the routine has 2 symbols; got 3 values");
+  EXPECT_EQ(entered_->programs->routine_launch(nullptr, routine_, nullptr, 2, &entered_->error),
+            YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "symbol_values is NULL");
+  EXPECT_TRUE(seen.empty());
+}
+
+// Checked by the SDK before the backend links, so that this is what the backend's code may rely on.
+TEST_F(SdkProgramTest, LinkedRangesMayTouchAndBindingsMayBeLargerThanTheArgument) {
+  yoke_buffer* other = entered_->buffer(device_, 512);
+  EXPECT_EQ(link({at(16), at(48), at(32)}), YOKE_STATUS_OK) << entered_->error.text;
+  EXPECT_EQ(link({at(0, 64), at(16, 496), at(32, 480)}), YOKE_STATUS_OK) << entered_->error.text;
+  EXPECT_EQ(link({at(20), at(0), at(32)}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(link({at(0), at(44), at(32)}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(link({at(0), at(0), {other, 0, 16, 0}}), YOKE_STATUS_OK) << entered_->error.text;
+  EXPECT_EQ(link({at(320), at(0), at(224)}), YOKE_STATUS_OK) << "next to the workspace";
+  EXPECT_EQ(link({at(316), at(0), at(224)}), YOKE_STATUS_INVALID_ARGUMENT) << "the end of the workspace";
+  EXPECT_EQ(link({at(0), at(16), at(32)}, {nullptr, 256, 64, 0}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(entered_->error.text, HasSubstr("the workspace of program"));
+  auto args = sized<yoke_link_args>();
+  args.binding_count = 3;
+  args.binding_stride = sizeof(yoke_binding);
+  const auto& programs = *entered_->programs;
+  EXPECT_EQ(programs.routine_link(code_, &args, &routine_, &entered_->error), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "bindings is NULL");
+  const std::array<yoke_binding, 3> bindings = {at(0), at(16), at(32)};
+  args.bindings = bindings.data();
+  EXPECT_EQ(programs.routine_link(code_, &args, &routine_, &entered_->error), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "workspace is NULL");
+  EXPECT_EQ(programs.routine_link(code_, &args, nullptr, &entered_->error), YOKE_STATUS_INVALID_ARGUMENT);
+  args.entry = 2;
+  EXPECT_EQ(programs.routine_link(code_, &args, &routine_, &entered_->error), YOKE_STATUS_OUT_OF_RANGE);
+  entered_->backend->buffer_destroy(other);
+}
+
+TEST_F(SdkProgramTest, AlignmentIsThatOfTheAddressOfImportedMemory) {
+  alignas(256) std::array<char, 512> memory{};
+  auto args = sized<yoke_import_args>();
+  args.address = reinterpret_cast<std::uintptr_t>(&memory[8]);
+  args.byte_count = 128;
+  args.kind = YOKE_MEMORY_HOST;
+  yoke_buffer* buffer = nullptr;
+  ASSERT_EQ(entered_->memory->buffer_import(device_, &args, &buffer, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(link({at(0), at(16), {buffer, 0, 16, 0}}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_THAT(entered_->error.text, HasSubstr("not aligned to 32 bytes"));
+  EXPECT_EQ(link({at(0), at(16), {buffer, 24, 16, 0}}), YOKE_STATUS_OK) << entered_->error.text;
+  unlink();
+  entered_->backend->buffer_destroy(buffer);
 }
 
 TEST_F(SdkProgramTest, InvalidBindingsAreRejected) {
