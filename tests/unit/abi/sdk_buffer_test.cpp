@@ -232,6 +232,36 @@ TEST_F(SdkBufferTest, PinnedMemoryIsAlignedAndKeepsTheDeviceOpen) {
   EXPECT_EQ(error()->text, "the machine is out of memory to pin: 1152921504606846976 bytes requested");
 }
 
+TEST_F(SdkBufferTest, FlagsAreUnknown) {
+  const auto check = [&](std::int32_t code, const std::string& function) {
+    EXPECT_EQ(code, YOKE_STATUS_UNIMPLEMENTED);
+    EXPECT_EQ(error()->text, function + ": unknown flags 3; update the plugin");
+  };
+  auto device_args = sized<yoke_device_args>();
+  auto buffer_args = sized<yoke_buffer_args>();
+  auto pinned_args = sized<yoke_pinned_args>();
+  auto import_args = sized<yoke_import_args>();
+  device_args.flags = buffer_args.flags = pinned_args.flags = import_args.flags = 3;
+  yoke_device* device = nullptr;
+  yoke_buffer* buffer = nullptr;
+  void* pinned = nullptr;
+  check(api_->device_open(entered_->plugin, &device_args, &device, error()), "device_open");
+  check(api_->buffer_create(device_, &buffer_args, &buffer, error()), "buffer_create");
+  check(entered_->memory->pinned_allocate(device_, &pinned_args, &pinned, error()), "pinned_allocate");
+  check(entered_->memory->buffer_import(device_, &import_args, &buffer, error()), "buffer_import");
+}
+
+TEST_F(SdkBufferTest, PeerAccessIsThatOfTheBackend) {
+  yoke_device* other = entered_->open(1);
+  std::int32_t allowed = -1;
+  for (const bool has_peers : {true, false}) {
+    control_->has_peers = has_peers;
+    EXPECT_EQ(entered_->peers->peer_access(device_, other, &allowed, error()), YOKE_STATUS_OK);
+    EXPECT_EQ(allowed, has_peers ? 1 : 0);
+  }
+  entered_->close(other);
+}
+
 TEST_F(SdkTest, NativeHandlesAreDescribed) {
   Entered entered(&recording_entry);
   yoke_device* device = entered.open();
@@ -240,6 +270,54 @@ TEST_F(SdkTest, NativeHandlesAreDescribed) {
   EXPECT_STREQ(info.api, "recording");
   EXPECT_EQ(info.handle, 5U);
   EXPECT_EQ(info.context, 6U);
+  entered.close(device);
+}
+
+TEST_F(SdkTest, LinksPassTheEntryItsBindingsAndItsWorkspace) {
+  Entered entered(&recording_entry);
+  Recorded& recorded = RecordingBackend::recorded();
+  recorded.entries.resize(2);
+  recorded.entries[1].name = "second";
+  recorded.entries[1].arguments = {{"x", YOKE_TYPE_F32, YOKE_ACCESS_IN, {2}, 8, 4},
+                                   {"y", YOKE_TYPE_F32, YOKE_ACCESS_INOUT, {2}, 8, 4}};
+  recorded.entries[1].symbols = {{"row", 0, 9, 1}};
+  recorded.entries[1].workspace_byte_count = 32;
+  yoke_device* device = entered.open();
+  yoke_buffer* first = entered.buffer(device, 512);
+  yoke_buffer* second = entered.buffer(device, 512);
+  yoke_code* code = entered.compile(device, "the text");
+  EXPECT_EQ(recorded.text, "the text");
+  struct Longer {  // a newer host has longer rows
+    yoke_binding binding;
+    std::uint64_t more;
+  };
+  const std::array<Longer, 2> rows = {Longer{{first, 4, 8, 0}, 1}, Longer{{second, 16, 8, 0}, 2}};
+  const Longer workspace = {{second, 256, 32, 0}, 3};
+  auto args = sized<yoke_link_args>();
+  args.bindings = &rows[0].binding;
+  args.binding_count = 2;
+  args.binding_stride = sizeof(Longer);
+  args.workspace = &workspace.binding;
+  args.entry = 1;
+  yoke_routine* routine = nullptr;
+  ASSERT_EQ(entered.programs->routine_link(code, &args, &routine, &entered.error), YOKE_STATUS_OK)
+      << entered.error.text;
+  EXPECT_EQ(recorded.entry, 1U);
+  ASSERT_EQ(recorded.bindings.size(), 2U);
+  EXPECT_EQ(recorded.bindings[0].buffer, &sdk::object_of(first));
+  EXPECT_EQ(recorded.bindings[0].offset, 4U);
+  EXPECT_EQ(recorded.bindings[1].buffer, &sdk::object_of(second));
+  EXPECT_EQ(recorded.bindings[1].offset, 16U);
+  EXPECT_EQ(recorded.workspace.buffer, &sdk::object_of(second));
+  EXPECT_EQ(recorded.workspace.offset, 256U);
+  entered.programs->code_destroy(code);  // the routine keeps what it needs
+  const std::int64_t row = 5;
+  EXPECT_EQ(entered.programs->routine_launch(nullptr, routine, &row, 1, &entered.error), YOKE_STATUS_OK);
+  EXPECT_THAT(recorded.symbol_values, testing::ElementsAre(5));
+  entered.programs->routine_destroy(routine);
+  for (yoke_buffer* buffer : {first, second}) {
+    entered.backend->buffer_destroy(buffer);
+  }
   entered.close(device);
 }
 

@@ -280,6 +280,14 @@ TEST_F(SdkTest, FunctionsThatAreNotOverriddenAreUnimplemented) {
   EXPECT_EQ(entered.backend->device_count(entered.plugin, &reason_count, nullptr, 0, nullptr),
             YOKE_STATUS_OK);
   EXPECT_EQ(reason_count, 1U);
+  const auto event_args = sized<yoke_event_args>();
+  yoke_event* recorded = nullptr;
+  EXPECT_EQ(entered.streams->event_record(stream, &event_args, &recorded, nullptr),
+            YOKE_STATUS_RESOURCE_EXHAUSTED)
+      << "what its own function throws";
+  BareDevice bare_device;
+  EXPECT_TRUE(bare_device.peer_access(bare_device));
+  EXPECT_FALSE(bare_device.peer_access(sdk::object_of(device)));
   BareStream bare;
   BareEvent event;
   EXPECT_THROW((void)event.time_ns(), sdk::Failure);

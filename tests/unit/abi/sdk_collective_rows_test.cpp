@@ -157,8 +157,8 @@ TEST_F(RecordedCollectivesTest, RowsAreRefusedAllOrNone) {
   recorded_.rows.clear();
   EXPECT_EQ(code_of([](yoke_collective& row) { row.stream = nullptr; }), YOKE_STATUS_INVALID_ARGUMENT);
   EXPECT_EQ(error()->text, "collective 0: communicator or stream is NULL");
-  EXPECT_EQ(code_of([](yoke_collective& row) { row.flags = 4; }), YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_EQ(error()->text, "collectives_queue: unknown flags 4; update the plugin");
+  EXPECT_EQ(code_of([](yoke_collective& row) { row.flags = 5; }), YOKE_STATUS_UNIMPLEMENTED);
+  EXPECT_EQ(error()->text, "collectives_queue: unknown flags 5; update the plugin");
   std::array<yoke_collective, 2> rows = {row_, row_};
   rows[1].communicator = nullptr;
   EXPECT_EQ(table_->collectives_queue(rows.data(), 2, sizeof row_, error()), YOKE_STATUS_INVALID_ARGUMENT);

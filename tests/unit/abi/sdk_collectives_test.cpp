@@ -180,7 +180,7 @@ TEST_F(SdkCollectivesTest, AbortOfADeviceAbortsItsCommunicatorsOnly) {
   entered_->close(other);
 }
 
-// Each part of a broadcast that is not the root's leaves the source unused.
+// The source of a broadcast is unused except by its root.
 TEST_F(SdkCollectivesTest, BuffersOfOtherDevicesAreRefused) {
   begin_group();
   yoke_device* other = entered_->open(1);

@@ -4,6 +4,7 @@
 #include <yoke/ext/fault.h>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,7 +173,7 @@ TEST_F(SdkFaultTest, ErrorOfWorkBeforeTheLossIsReportedAsTheLoss) {
   EXPECT_EQ(wait(), YOKE_STATUS_DEVICE_LOST);
 }
 
-TEST_F(SdkFaultTest, LateEventsAreDoneAfterTheirDelay) {
+TEST_F(SdkFaultTest, OnlyTheArmedEventIsLate) {
   Entered entered(&recording_entry);
   yoke_device* device = entered.open();
   const auto stream_args = sized<yoke_stream_args>();
@@ -181,22 +182,33 @@ TEST_F(SdkFaultTest, LateEventsAreDoneAfterTheirDelay) {
   const auto* faults = entered.table<yoke_fault_api>(YOKE_FAULT_TABLE);
   auto args = sized<yoke_event_args>();
   args.flags = YOKE_EVENT_TIMING;
+  std::vector<yoke_event*> events;
   const auto record = [&] {
     yoke_event* event = nullptr;
     EXPECT_EQ(entered.streams->event_record(stream, &args, &event, &entered.error), YOKE_STATUS_OK);
+    events.push_back(event);
     return event;
   };
-  ASSERT_EQ(faults->fault_arm(device, YOKE_FAULT_EVENT_LATE, 2, 3'000'000, nullptr), YOKE_STATUS_OK);
-  ASSERT_EQ(faults->fault_arm(device, YOKE_FAULT_COPY, 9, 1, nullptr), YOKE_STATUS_OK)
-      << "the delay is that of events";
+  const auto arm = [&](std::int32_t kind, std::uint64_t nth, std::uint64_t delay_ns) {
+    EXPECT_EQ(faults->fault_arm(device, kind, nth, delay_ns, nullptr), YOKE_STATUS_OK);
+  };
+  arm(YOKE_FAULT_EVENT_LATE, 2, 3'000'000);
+  arm(YOKE_FAULT_COPY, 9, 1);  // has no delay
   yoke_event* const start = record();
   yoke_event* const late = record();
   EXPECT_EQ(entered.streams->event_wait(late, kTimeoutNs, nullptr), YOKE_STATUS_OK);
   std::uint64_t elapsed_ns = 0;
   EXPECT_EQ(entered.streams->event_elapsed(start, late, &elapsed_ns, nullptr), YOKE_STATUS_OK);
   EXPECT_GE(elapsed_ns, 3'000'000U);
-  entered.streams->event_destroy(start);
-  entered.streams->event_destroy(late);
+
+  arm(YOKE_FAULT_EVENT_LATE, 2, std::numeric_limits<std::uint64_t>::max());
+  EXPECT_EQ(entered.streams->event_wait(record(), kTimeoutNs, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(entered.streams->event_wait(record(), 0, nullptr), YOKE_STATUS_DEADLINE_EXCEEDED);
+  EXPECT_EQ(entered.streams->stream_abort(stream, nullptr), YOKE_STATUS_OK);
+  EXPECT_EQ(entered.streams->event_wait(events.back(), kTimeoutNs, nullptr), YOKE_STATUS_ABORTED);
+  for (yoke_event* event : events) {
+    entered.streams->event_destroy(event);
+  }
   entered.streams->stream_destroy(stream);
   entered.close(device);
 }

@@ -24,6 +24,7 @@ namespace {
 
 using testing::HasSubstr;
 
+constexpr std::int64_t kMin = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
 
 // The program library does not include the headers of the ABI; its constants must agree with them.
@@ -50,6 +51,7 @@ class SdkProgramTest : public testing::Test {
     small.name = "small";
     small.arguments = {{"flat", YOKE_TYPE_F32, YOKE_ACCESS_IN, std::vector<std::uint64_t>(8, 1), 4, 4},
                        {"deep", YOKE_TYPE_F32, YOKE_ACCESS_IN, std::vector<std::uint64_t>(9, 1), 4, 4}};
+    small.symbols = {{"pair", kMin, kMax, 2}};
     small.deterministic = false;
     control_->entries = {entry, small};
     control_->provides.memory = true;
@@ -156,9 +158,9 @@ TEST_F(SdkProgramTest, OtherFormatsAndMissingTextsAreRefused) {
         "the backend does not read the format 'yoke.program' 2; it reads 'yoke.program' 1");
   args.text = nullptr;
   check(YOKE_STATUS_INVALID_ARGUMENT, "text is NULL");
-  args.flags = 2;
+  args.flags = 3;
   EXPECT_EQ(programs.code_compile(device_, &args, &code, &entered_->error), YOKE_STATUS_UNIMPLEMENTED);
-  EXPECT_EQ(entered_->error.text, "code_compile: unknown flags 2; update the plugin");
+  EXPECT_EQ(entered_->error.text, "code_compile: unknown flags 3; update the plugin");
 }
 
 TEST_F(SdkProgramTest, TextsReachTheBackendInFull) {
@@ -247,7 +249,25 @@ TEST_F(SdkProgramTest, SymbolsHaveARangeAndAStep) {
   EXPECT_TRUE(seen.empty());
 }
 
-// Checked by the SDK before the backend links, so that this is what the backend's code may rely on.
+TEST_F(SdkProgramTest, RangeOfASymbolMayCoverAllIntegers) {
+  const std::array<yoke_binding, 2> bindings = {at(0), at(16)};
+  auto args = sized<yoke_link_args>();
+  args.bindings = bindings.data();
+  args.binding_count = 2;
+  args.binding_stride = sizeof(yoke_binding);
+  args.entry = 1;
+  ASSERT_EQ(entered_->programs->routine_link(code_, &args, &routine_, &entered_->error), YOKE_STATUS_OK);
+  for (const std::int64_t value : {kMin, kMin + 2, std::int64_t{-2}, std::int64_t{0}, kMax - 1}) {
+    EXPECT_EQ(launch({value}), YOKE_STATUS_OK) << value;
+  }
+  for (const std::int64_t value : {kMin + 1, std::int64_t{-1}, std::int64_t{1}, kMax}) {
+    EXPECT_EQ(launch({value}), YOKE_STATUS_OUT_OF_RANGE) << value;
+  }
+  EXPECT_EQ(launch({0, 0}), YOKE_STATUS_INVALID_ARGUMENT);
+  EXPECT_EQ(entered_->error.text, "the routine has 1 symbol; got 2 values");
+}
+
+// Backends rely on these checks.
 TEST_F(SdkProgramTest, LinkedRangesMayTouchAndBindingsMayBeLargerThanTheArgument) {
   yoke_buffer* other = entered_->buffer(device_, 512);
   EXPECT_EQ(link({at(16), at(48), at(32)}), YOKE_STATUS_OK) << entered_->error.text;

@@ -270,6 +270,7 @@ TEST_F(WorkerStreamTest, AbortOfAnIdleStreamKeepsEarlierEventsDone) {
 
 TEST_F(WorkerStreamTest, AbortOfTheDeviceFailsAllStreamsButWorkMayStillBeQueued) {
   group_->abort();
+  group_->fail(Failure(YOKE_STATUS_INTERNAL, "later"));
   WorkerStream third(group_);
   for (WorkerStream* stream : {&one_, &two_, &third}) {
     bool ran = false;
