@@ -217,6 +217,7 @@ TEST_F(SdkTest, EntryNeedsArgumentsUpToTheHostAndSomewhereToWrite) {
   args.struct_size = kLeast;  // the options lie past the end
   ASSERT_EQ(own_entry(&args, &plugin, &error), YOKE_STATUS_OK);
   plugin->destroy(plugin);
+  EXPECT_THAT(host.lines(), testing::IsEmpty()) << "nothing was alive";
 }
 
 TEST_F(SdkTest, BackendMayOfferItsOwnTablesAndUseTablesOfTheHost) {

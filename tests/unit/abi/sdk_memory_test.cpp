@@ -82,6 +82,7 @@ TEST_F(SdkMemoryTest, BuffersMayReachTheLimitAndThePeakIsKept) {
   control_->memory_limit = 100;
   Entered entered(entry());
   yoke_device* const device = entered.open();
+  entered.backend->buffer_destroy(entered.buffer(device, 100));
   yoke_buffer* const first = entered.buffer(device, 60);
   yoke_buffer* second = entered.buffer(device, 40);
   yoke_buffer* third = nullptr;

@@ -313,6 +313,10 @@ TEST_F(SdkStreamTest, NullHandlesAreRefused) {
   }
   streams.event_destroy(recorded);
   streams.event_destroy(nullptr);
+  streams.stream_destroy(nullptr);
+  backend.buffer_destroy(nullptr);
+  programs.code_destroy(nullptr);
+  programs.routine_destroy(nullptr);
   collectives.communicator_destroy(nullptr);
 }
 

@@ -245,6 +245,9 @@ TEST_F(WorkerStreamTest, AbortSkipsQueuedWorkAndReleasesAStreamThatWaits) {
   two_.wait_event(*event);
   WorkerStream::run(&two_, [&] { ran = true; });
   gate.await();
+  while (two_.debug_text() != "1 item of work is queued on a worker thread") {  // it waits for the event
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   two_.abort();
   const Failure failure = failure_of([&] { two_.wait(kLong); });  // while the other is blocked
   EXPECT_EQ(failure.code(), YOKE_STATUS_ABORTED);
