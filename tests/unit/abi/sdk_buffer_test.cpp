@@ -122,7 +122,7 @@ TEST_F(SdkBufferTest, FillTakesPatternsOfOneTwoFourAndEightBytes) {
       expected += pattern[i % size];
     }
     EXPECT_EQ(text_of(dots_), expected);
-    EXPECT_EQ(api_->fill(nullptr, dots_, 0, 0, "", size, error()), YOKE_STATUS_OK);
+    EXPECT_EQ(api_->fill(nullptr, dots_, 0, 0, pattern.data(), size, error()), YOKE_STATUS_OK);
   }
   for (const std::uint32_t size : {0U, 3U, 5U, 9U, 16U}) {
     EXPECT_EQ(api_->fill(nullptr, dots_, 0, 0, pattern.data(), size, error()), YOKE_STATUS_INVALID_ARGUMENT);
