@@ -120,6 +120,10 @@ class NativeCollectives final : public Collectives {
           const BufferView& view = member.tensor(node).view;
           return view.buffer == owner.buffer && view.offset == owner.offset;
         });
+    if (shares_memory && !is_local()) {
+      throw Error(ErrorCode::kInvalidArgument, "collective of '" + std::string(node) +
+                                                   "': members of a group over processes share memory");
+    }
     return shares_memory ? Collectives::broadcast(node, range) : broadcast_from(0, node, all);
   }
 

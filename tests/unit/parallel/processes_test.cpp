@@ -180,6 +180,37 @@ TEST_F(Processes, EndByTheirDeadlineIfAMemberOfAnotherFails) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
+// Members of one process may have slices of one buffer, but not the same memory.
+TEST_F(Processes, BroadcastToSlicesOfOneBuffer) {
+  const auto memory = std::make_shared<Buffer>(devices[0], 512);
+  std::vector<Context> all;
+  for (std::uint32_t k = 0; k < 3; ++k) {
+    all.emplace_back(Stream::create(devices[k / 2]));
+    const BufferView view =
+        k < 2 ? BufferView{memory, std::uint64_t{256} * k, 16} : buffer_of<float>(devices[1], 4);
+    all[k].adopt("g", {YOKE_TYPE_F32, {4}}, view);
+    all[k].adopt("shared", {YOKE_TYPE_F32, {4}}, k < 2 ? BufferView{memory, 0, 16} : view);
+    test::fill(*all[k].stream(), view, static_cast<float>(k + 1));
+    all[k].stream()->wait();
+  }
+  const std::vector<std::string> errors = run(3, [&](std::uint32_t process, const ProcessGroup& group) {
+    const auto collectives = Collectives::create(MergeStrategy::kNative, here(all, group),
+                                                 MergeUse::kStreaming, nullptr, Wire::kFull, group);
+    collectives->broadcast("g").run();
+    for (const Context& member : here(all, group)) {
+      member.stream()->wait();
+    }
+    if (process == 0) {
+      EXPECT_THAT(error_of([&] { collectives->broadcast("shared"); }),
+                  is_error(ErrorCode::kInvalidArgument, "'shared'", "over processes share memory"));
+    }
+  });
+  ASSERT_THAT(errors, ::testing::Each(""));
+  for (const Context& member : all) {
+    EXPECT_EQ(get(member, "g"), std::vector<float>(4, 1));
+  }
+}
+
 // Steps of SGD with momentum on gradients that depend on the rank: the parameters of all shards.
 std::vector<std::vector<float>> stepped(std::span<Context> shards, const ProcessGroup& group,
                                         StepOptions options) {
