@@ -36,12 +36,10 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
     const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
     const std::uint64_t sent = packs(arenas_[bucket.arena].type) ? 2 : element;
     const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    for (const detail::RingPiece& piece : detail::ring_pieces(bucket.range.count(), element, members)) {
-      largest = std::max(largest, piece.range.count() * sent);
-    }
+    largest = std::max(largest, detail::largest_ring_piece(bucket.range.count(), element, members) * sent);
     for (const Part& part : measured_parts_of(bucket)) {
       const std::uint64_t pieces = part.range.count() * element / YOKE_BUFFER_ALIGNMENT;
-      const std::uint64_t uses = shares_parameters_ && terms_of(part.shard).size() > 1 ? 2 : 1;
+      const std::uint64_t uses = terms_of(part.shard).size() > 1 ? 2 : 1;
       result.number +=
           part.shard == shard && !measures_in_place(bucket, part) ? uses * pieces * sizeof(double) : 0;
     }
@@ -96,7 +94,7 @@ void StepPlan::each_merge(
     for (const Part& part : arena.is_running_state ? parts_of(bucket) : std::vector<Part>()) {
       const auto terms = static_cast<std::uint32_t>(terms_of(part.shard).size());
       visit(part.shard, running_program(arena, part.range.count(), terms));
-      if (shares_parameters_ && terms != 1) {
+      if (terms != 1) {
         visit(part.shard, running_program(arena, part.range.count(), 1));
       }
     }

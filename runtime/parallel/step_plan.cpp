@@ -180,7 +180,7 @@ StepPlan::Renewal StepPlan::link_renewal(const UpdateOf& update, std::span<const
   Renewal linked;
   for (const Part& part : parts_of(buckets_[bucket])) {
     linked.updates.push_back(link_update(update, tables, bucket, from, part, terms_of(part.shard)));
-    if (shares_parameters_ && terms_of(part.shard).size() > 1) {
+    if (terms_of(part.shard).size() > 1) {
       const std::vector<std::uint32_t> owner = {0};
       linked.after_collect.push_back(link_update(update, tables, bucket, from, part, owner));
     }
@@ -245,10 +245,15 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables,
   // The largest first, because a merge buffer that grows leaves the old one to what is linked with it.
   std::vector<std::size_t> order(buckets_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return buckets_[a].range.count() * arenas_[buckets_[a].arena].element_byte_count() >
-           buckets_[b].range.count() * arenas_[buckets_[b].arena].element_byte_count();
-  });
+  const auto sent_at_once = [&](std::size_t b) {
+    const Arena& arena = arenas_[buckets_[b].arena];
+    const std::uint64_t element = arena.element_byte_count();
+    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
+    return detail::largest_ring_piece(buckets_[b].range.count(), element, members) *
+           (packs(arena.type) ? 2 : element);
+  };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return sent_at_once(a) > sent_at_once(b); });
   for (const std::size_t b : order) {
     Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};
     link_merge(linked);

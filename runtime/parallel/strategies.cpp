@@ -58,9 +58,7 @@ class RingCollectives final : public Collectives {
   LinkedCollective reduce(std::string_view node, Range range) override {
     LinkedCollective all = add_up(node, range);
     for (const detail::RingPiece& piece : pieces(node, range)) {
-      if (piece.first != 0) {
-        copy(all, 0, piece.first, node, piece.range);
-      }
+      copy(all, 0, piece.first, node, piece.range);  // nothing for the owner's own piece
     }
     return all;
   }
@@ -252,6 +250,15 @@ std::vector<detail::RingPiece> detail::ring_pieces(std::uint64_t element_count,
     piece.range = {cut[piece.first].begin, cut[piece.end - 1].end};
   }
   return result;
+}
+
+std::uint64_t detail::largest_ring_piece(std::uint64_t element_count, std::uint64_t element_byte_count,
+                                         std::uint32_t size) {
+  std::uint64_t largest = 0;
+  for (const RingPiece& piece : ring_pieces(element_count, element_byte_count, size)) {
+    largest = std::max(largest, piece.range.count());
+  }
+  return largest;
 }
 
 std::vector<std::uint32_t> detail::DirectGroup::terms() const {
