@@ -371,7 +371,7 @@ void StepPlan::each_update(const std::function<void(const UpdateShape& shape)>& 
     for (const Part& part : parts_of(bucket)) {
       const std::size_t terms = terms_of(part.shard).size();
       visit(shape_of(bucket, part, terms));
-      if (shares_parameters_ && terms != 1) {
+      if (terms != 1) {
         visit(shape_of(bucket, part, 1));
       }
     }
