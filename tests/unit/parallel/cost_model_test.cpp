@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/parallel/cost_model_test.cpp: which strategy auto chooses, and which measurements it makes.
+// tests/unit/parallel/cost_model_test.cpp: estimated times, and which strategy auto chooses by them.
 #include <yoke/runtime/cost_model.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "training.h"
@@ -10,136 +9,7 @@
 namespace yoke::test {
 namespace {
 
-using ::testing::Contains;
 using ::testing::HasSubstr;
-using ::testing::Not;
-
-// A rig with devices of a kind, and members on them: one per entry, which is the device's number.
-struct Members {
-  Members(std::int32_t kind, bool has_peers, const std::vector<std::uint32_t>& ordinals,
-          const std::function<void(Control&)>& prepare = {}, LogLevel level = LogLevel::kDebug) {
-    const auto control = Rig::make_control(Streams::kNative);
-    control->device_info.kind = kind;
-    control->has_peers = has_peers;
-    control->device_count = 4;
-    if (prepare) {
-      prepare(*control);
-    }
-    RuntimeOptions options;
-    options.log_level = level;
-    options.log_sink = lines.sink();
-    rig.emplace(control, options);
-    for (std::uint32_t ordinal = 0; ordinal < 4; ++ordinal) {
-      devices.push_back(ordinal == 0 ? rig->device : rig->backend->open_device(ordinal));
-    }
-    for (const std::uint32_t ordinal : ordinals) {
-      contexts.emplace_back(Stream::create(devices[ordinal]));
-    }
-  }
-  LogLines lines;
-  std::optional<Rig> rig;
-  std::vector<std::shared_ptr<Device>> devices;
-  std::vector<Context> contexts;
-};
-
-constexpr std::uint64_t kSizes[] = {1000, 1'000'000, 1'000'000'000};
-
-TEST(MergeChoice, OneMemoryIsMergedDirectly) {
-  for (const std::int32_t kind : {YOKE_DEVICE_CPU, YOKE_DEVICE_GPU}) {
-    for (const std::size_t size : {2U, 3U, 8U, 16U, 17U, 64U, 256U}) {
-      const Members group(kind, true, std::vector<std::uint32_t>(size, 0));
-      const GroupCosts costs = costs_of(group.contexts);
-      EXPECT_TRUE(costs.has_one_memory);
-      for (const std::uint64_t byte_count : kSizes) {
-        const MergeChoice choice = choose_merge(costs, {.byte_count = byte_count});
-        EXPECT_EQ(choice.strategy, MergeStrategy::kDirect) << size << " members: " << choice.reason;
-        EXPECT_EQ(choice.placement, Placement::kSharded) << choice.reason;
-      }
-    }
-  }
-}
-
-TEST(MergeChoice, CpusAreNotMeasuredSoThatBitsRepeat) {
-  for (const bool has_peers : {true, false}) {
-    const Members group(YOKE_DEVICE_CPU, has_peers, {0, 1, 2});
-    const GroupCosts costs = costs_of(group.contexts);
-    EXPECT_EQ(group.rig->control->call_count.load(), 0U) << "nothing may be copied or launched";
-    EXPECT_EQ(costs.source, "fixed for CPUs");
-    EXPECT_EQ(costs.has_one_memory, has_peers);
-    EXPECT_NE(choose_merge(costs, {.byte_count = 4000}).strategy == MergeStrategy::kDirect, !has_peers);
-  }
-}
-
-bool is_power_of_two(double value) {
-  return std::log2(value) == std::round(std::log2(value));
-}
-
-TEST(MergeChoice, LinksAreMeasuredOncePerPairOfDevices) {
-  const Members group(YOKE_DEVICE_GPU, true, {0, 1, 0, 1});
-  const std::uint64_t before = group.rig->device->memory().used_bytes;
-  const GroupCosts costs = costs_of(group.contexts);
-  const std::uint64_t calls = group.rig->control->call_count.load();
-  EXPECT_GT(calls, 0U);
-  EXPECT_EQ(costs.source, "measured");
-  EXPECT_TRUE(is_power_of_two(costs.launch)) << costs.launch;
-  EXPECT_TRUE(is_power_of_two(costs.near.latency)) << costs.near.latency;
-  EXPECT_TRUE(is_power_of_two(costs.near.bandwidth)) << costs.near.bandwidth;
-  EXPECT_THAT(group.lines.all(), Contains(HasSubstr("merge.measure from=test0:0 to=test0:1")));
-  EXPECT_EQ(group.rig->device->memory().used_bytes, before) << "the memory of a measurement is released";
-  const GroupCosts again = costs_of(group.contexts);
-  EXPECT_EQ(group.rig->control->call_count.load(), calls);
-  EXPECT_EQ(again.near.bandwidth, costs.near.bandwidth);
-}
-
-// A slow measurement ends a round of them, and the next round continues with the figures that are known.
-TEST(MergeChoice, FirstDeviceIsMeasuredWithSevenOthersAtMost) {
-  Members group(YOKE_DEVICE_GPU, true, {0, 1, 2, 3}, [](Control& control) { control.device_count = 9; });
-  for (std::uint32_t ordinal = 4; ordinal < 9; ++ordinal) {
-    group.contexts.emplace_back(Stream::create(group.rig->backend->open_device(ordinal)));
-  }
-  const auto is_measured = [&](std::uint32_t ordinal) {
-    const std::string pair = "merge.measure from=test0:0 to=test0:" + std::to_string(ordinal) + " ";
-    const std::vector<std::string> lines = group.lines.all();
-    return std::any_of(lines.begin(), lines.end(),
-                       [&](const std::string& line) { return line.find(pair) != line.npos; });
-  };
-  for (int round = 0; round < 200 && !is_measured(7); ++round) {
-    (void)costs_of(group.contexts);
-  }
-  (void)costs_of(group.contexts);
-  for (std::uint32_t ordinal = 1; ordinal < 8; ++ordinal) {
-    EXPECT_TRUE(is_measured(ordinal)) << ordinal;
-  }
-  EXPECT_FALSE(is_measured(8));
-}
-
-TEST(MergeChoice, MeasurementSeesSlowCopies) {
-  constexpr std::uint32_t kDelayUs = 2000;
-  const Members slow(YOKE_DEVICE_GPU, false, {0, 1}, [](Control& control) { control.delay_us = kDelayUs; });
-  const GroupCosts costs = costs_of(slow.contexts);
-  EXPECT_GE(costs.launch, kDelayUs * 1e-6 / 2) << "rounding halves at most";
-  EXPECT_FALSE(costs.is_one_node());
-}
-
-TEST(MergeChoice, FailedMeasurementIsLoggedAndFixedFiguresAreUsed) {
-  Members group(YOKE_DEVICE_GPU, true, {0, 1}, [](Control& control) {
-    control.fail_after = 0;
-    control.fail_code = YOKE_STATUS_UNAVAILABLE;
-  });
-  EXPECT_EQ(costs_of(group.contexts).source, "fixed, because measuring failed");
-  EXPECT_THAT(group.lines.all(), Contains(HasSubstr("merge.measure from=test0:0 to=test0:1 note=\"fixed")));
-}
-
-TEST(MergeChoice, IsLoggedWithItsReason) {
-  const Members group(YOKE_DEVICE_CPU, true, {0, 0, 0}, {}, LogLevel::kInfo);
-  const StepPlan plan(group.contexts, 3, {{"w", {YOKE_TYPE_F32, {1000}}}}, {}, {}, nullptr);
-  EXPECT_THAT(plan.merge_reason(), HasSubstr("3 members, 0.004 MB"));
-  EXPECT_THAT(group.lines.all(),
-              Contains(HasSubstr("merge.choice strategy=direct placement=sharded reason=\"direct")));
-  const StepPlan given(group.contexts, 3, {{"w", {YOKE_TYPE_F32, {1000}}}}, {},
-                       {.merge = MergeStrategy::kTree}, nullptr);
-  EXPECT_EQ(given.merge_reason(), "given");
-}
 
 TEST(MergeChoice, ReasonHasTimesInTheLargestUnit) {
   const auto reason = [](double launch) {
@@ -204,6 +74,9 @@ void expect_parts(const GroupCosts& group, const MergeWork& work, std::span<cons
   GroupCosts free = group;
   free.launch = free.near.latency = free.far.latency = 0;
   free.memory = free.near.bandwidth = free.far.bandwidth = 1e300;
+  const auto link_of = [](GroupCosts& costs) -> LinkCost& {
+    return costs.is_one_node() ? costs.near : costs.far;
+  };
   for (const Parts& one : all) {
     const auto seconds = [&](const std::function<void(GroupCosts&)>& change) {
       GroupCosts costs = free;
@@ -215,8 +88,8 @@ void expect_parts(const GroupCosts& group, const MergeWork& work, std::span<cons
                     seconds([](auto& costs) { costs.launch = 1; }),
                     seconds([](auto& costs) { costs.command = 1; }),
                     seconds([&](auto& costs) { costs.memory = bytes; }),
-                    seconds([&](auto& costs) { costs.near.bandwidth = costs.far.bandwidth = bytes; }),
-                    seconds([](auto& costs) { costs.near.latency = costs.far.latency = 1; }),
+                    seconds([&](auto& costs) { link_of(costs).bandwidth = bytes; }),
+                    seconds([&](auto& costs) { link_of(costs).latency = 1; }),
                 }),
                 ::testing::Pointwise(::testing::DoubleNear(1e-9),
                                      {one.launches, one.commands, one.memory, one.links, one.latencies}))
@@ -271,6 +144,18 @@ TEST(MergeSeconds, AreThoseOfTheLongestPath) {
       {MergeStrategy::kDirect, kShards, 2, 1, 0, 21, 2},
   };
   expect_parts(nodes(8, 8), {.byte_count = 3072, .state_count = 2}, in_one_piece);
+  // A share of each 16 KiB, and a piece of each 64 KiB, of elements of 4 bytes.
+  const auto commands = [](std::uint64_t byte_count, MergeStrategy strategy) {
+    GroupCosts costs = nodes(8, 8);
+    costs.launch = costs.near.latency = 0;
+    costs.memory = costs.near.bandwidth = 1e300;
+    costs.command = 1;
+    return merge_seconds(costs, {.byte_count = byte_count}, strategy, kShards);
+  };
+  EXPECT_EQ(commands(7 << 14, MergeStrategy::kDirect), 7);
+  EXPECT_EQ(commands((7 << 14) - 4, MergeStrategy::kDirect), 6);
+  EXPECT_EQ(commands(7 << 16, MergeStrategy::kRing), 7 * 7 * 2 + 8 + 2 * (8 - 7));
+  EXPECT_EQ(commands((7 << 16) - 4, MergeStrategy::kRing), 6 * 7 * 2 + 8 + 2 * (8 - 6));
   GroupCosts one_memory = nodes(8, 8);
   one_memory.has_one_memory = true;
   const Parts shared[] = {

@@ -94,8 +94,17 @@ TEST_F(Native, RefusesMembersThatTheBackendCannotServe) {
   const auto group = Collectives::create(MergeStrategy::kNative, contexts);
   EXPECT_THAT(error_of([&] { group->all_reduce("g"); }),
               is_error(ErrorCode::kFailedPrecondition, "'mutant:0' does not add up elements of type bool"));
+  const std::vector<Context> even =
+      members(2, YOKE_TYPE_BOOL, 2 * YOKE_BUFFER_ALIGNMENT);  // parts of the same size
+  const auto pair = Collectives::create(MergeStrategy::kNative, even);
+  EXPECT_THAT(error_of([&] { pair->reduce_scatter("g"); }),
+              is_error(ErrorCode::kFailedPrecondition, "'mutant:0' does not add up elements of type bool"));
+  EXPECT_NO_THROW(pair->all_gather("g"));
+  EXPECT_NO_THROW(pair->broadcast("g"));
   StepOptions options;
   options.merge = MergeStrategy::kNative;
+  EXPECT_EQ(StepPlan(even, 2, {{"w", {YOKE_TYPE_F32, {4}}}}, {}, options, nullptr).placement(),
+            Placement::kSharded);
   EXPECT_THAT(error_of([&] {
                 StepPlan(contexts, 2, {{"w", {YOKE_TYPE_BOOL, {4}}}}, {}, options, nullptr);
               }),
