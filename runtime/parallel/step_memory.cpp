@@ -167,8 +167,7 @@ std::vector<StatePiece> StepPlan::state_pieces(std::size_t arena, const Slice& r
       pieces.push_back({k, arena_part(k, arenas_[arena], name_in(set_, state), range), 0});
     }
   }
-  for (std::size_t b = 0; placement_ == Placement::kSharded && !has_whole_state(0) && b < buckets_.size();
-       ++b) {
+  for (std::size_t b = 0; !has_whole_state(0) && b < buckets_.size(); ++b) {
     for (const Part& part : parts_of(buckets_[b])) {
       const std::uint64_t begin = std::max(range.begin, part.range.begin);
       const std::uint64_t end = std::min(range.end, part.range.end);

@@ -94,7 +94,7 @@ void StepPlan::allocate() {
       }
     }
   }
-  if (placement_ == Placement::kSharded && !has_whole_state(0)) {
+  if (!has_whole_state(0)) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       for (const Part& part : parts_of(buckets_[b])) {
         for (const std::string& state : states_of(arenas_[buckets_[b].arena])) {
