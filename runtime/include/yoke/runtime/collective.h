@@ -174,7 +174,8 @@ class Collectives {
   virtual LinkedCollective all_gather(std::string_view node, Range range = {});
   // The owner gets part k of member k.
   virtual LinkedCollective gather(std::string_view node, Range range = {});
-  // Every member gets the owner's elements. Members that share the owner's memory are left out.
+  // Every member gets the owner's elements. Members that share the owner's memory are left out; in a group over
+  // processes, they are Error kInvalidArgument.
   virtual LinkedCollective broadcast(std::string_view node, Range range = {});
   // Work queued on any member's stream after the barrier waits for the work queued before it on all members' streams,
   // and fails if that work failed. The host does not wait.
