@@ -81,6 +81,7 @@ TEST(MergeChoice, LinksAreMeasuredOncePerPairOfDevices) {
   EXPECT_GT(calls, 0U);
   EXPECT_EQ(costs.source, "measured");
   EXPECT_TRUE(is_power_of_two(costs.launch)) << costs.launch;
+  EXPECT_LT(costs.launch, 0.5) << "16 launches take less than the deadline of a wait, a second";
   EXPECT_TRUE(is_power_of_two(costs.near.latency)) << costs.near.latency;
   EXPECT_TRUE(is_power_of_two(costs.near.bandwidth)) << costs.near.bandwidth;
   EXPECT_THAT(group.lines.all(), Contains(HasSubstr("merge.measure from=test0:0 to=test0:1")));

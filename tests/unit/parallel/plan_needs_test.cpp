@@ -330,6 +330,14 @@ TEST(StepPlanNeeds, SharedParametersArePublishedWithoutACopy) {
   EXPECT_EQ(rig.control->call_count, before);
 }
 
+TEST(StepPlanNeeds, NextValuesAreArgumentsOnlyOfUpdatesThatKeepTheLastStep) {
+  const Shards shards(2);
+  StepPlan plan(shards.contexts, 2, {{"w", {YOKE_TYPE_F32, {64}}}}, {}, {.merge = MergeStrategy::kOwner},
+                nullptr);
+  EXPECT_THAT(error_of([&] { link(plan, 2, {.keep_last_step = true}, {}); }),
+              is_error(ErrorCode::kNotFound, "'next_value'"));
+}
+
 TEST(StepPlanNeeds, ScalarNumberIsNoArgumentOfItsMeasures) {
   const Shards shards(2);
   StepPlan plan(shards.contexts, 2, {{"w", {YOKE_TYPE_F32, {64}}}}, {},
