@@ -97,16 +97,13 @@ TEST(YokeTrain, RowWeightsDivideTheBatches) {
   EXPECT_EQ(json_value(given.last_line(), "shards"), "2");
   EXPECT_THAT(given.last_line(), HasSubstr("\"row_weights\":[3,1]"));
   EXPECT_THAT(given.err, HasSubstr(", row weights 3,1,"));
-  const char* const fastest =
-      ",1000],";  // null computes nothing, and that fast; a busy machine may interrupt it
-  std::string report;
-  for (int attempt = 0; attempt < 5 && report.find(fastest) == report.npos; ++attempt) {
-    const auto measured =
-        run({"train", "--epochs", "1", "--json", "--backend", "cc:2,null:1", "--row-weights", "measured"});
-    ASSERT_EQ(measured.code, 0) << measured.err;
-    report = measured.last_line();
+  const std::vector<std::string> mixed = {"train",       "--epochs",      "1",       "--json", "--backend",
+                                          "cc:2,null:1", "--row-weights", "measured"};
+  std::string report;  // null computes nothing, and that fast; on a busy machine, it may be interrupted
+  for (int attempt = 0; attempt < 5 && report.find(",1000],") == report.npos; ++attempt) {
+    report = run(mixed).last_line();
   }
-  EXPECT_THAT(report, HasSubstr(fastest));
+  EXPECT_THAT(report, HasSubstr(",1000],"));
 }
 
 TEST(YokeTrain, UnknownPlacementsAreUsageErrors) {
