@@ -63,6 +63,8 @@ class ProfileTest : public DeviceTest {
     };
   }
 
+  ~ProfileTest() override { rig_.reset(); }  // calls on_work
+
   static std::int32_t fetch(yoke_device*, std::uint32_t capacity, std::uint64_t stride,
                             yoke_profile_record* records, std::uint32_t* out_count, std::uint64_t* out_lost,
                             yoke_error*) noexcept {

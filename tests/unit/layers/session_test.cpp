@@ -276,9 +276,15 @@ TEST_F(Sessions, MissingArgumentsOfAnEntryAreRefused) {
     EXPECT_EQ(layers::enter(one, entry_of(0), &args, nullptr, nullptr), YOKE_STATUS_INVALID_ARGUMENT);
   }
   args.host = nullptr;
+  yoke_plugin* direct = nullptr;
   EXPECT_EQ(layers::enter(session, entry_of(0), &args, &plugin, nullptr),
-            entry_of(0)(&args, &plugin, nullptr))
+            entry_of(0)(&args, &direct, nullptr))
       << "without a host, the plugin decides";
+  for (yoke_plugin* const entered : {plugin, direct}) {
+    if (entered != nullptr) {
+      entered->destroy(entered);
+    }
+  }
 }
 
 }  // namespace
