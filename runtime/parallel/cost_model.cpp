@@ -227,9 +227,8 @@ double direct(const GroupCosts& costs, const MergeWork& work, Placement placemen
     const double part = ((terms + 2) * bytes + 2 * state) / parts;
     const double of_owner = costs.has_one_memory ? 0 : (n - 1) / n * (bytes + state);
     seconds += launch + std::max(part, of_owner) / link(parts);
-    seconds += costs.has_one_memory
-                   ? 0
-                   : launch + (n - 1) * bytes / costs.near.bandwidth;  // others read the parameters
+    // The others read the parameters.
+    seconds += costs.has_one_memory ? 0 : launch + (n - 1) * bytes / costs.near.bandwidth;
   } else {
     seconds += launch + (terms + 1) * bytes / parts / link(parts);
     seconds += costs.launch + (3 * bytes + 2 * state) / costs.memory;

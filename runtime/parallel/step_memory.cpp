@@ -13,6 +13,16 @@
 
 namespace yoke {
 
+std::uint64_t StepPlan::largest_merge(std::size_t arena, std::uint64_t element_count) const {
+  const std::uint64_t element = arenas_[arena].element_byte_count();
+  std::uint64_t largest = 0;
+  for (const detail::RingPiece& piece :
+       detail::ring_pieces(element_count, element, strategy_ == MergeStrategy::kRing ? merging_ : 1)) {
+    largest = std::max(largest, piece.range.count());
+  }
+  return largest * (packs(arenas_[arena].type) ? 2 : element);
+}
+
 StepMemory StepPlan::memory(std::uint32_t shard) const {
   if (shard >= shards_.size()) {
     throw Error(ErrorCode::kOutOfRange, "step plan: " + detail::outside_text("shard", shard, shards_.size()));
@@ -34,9 +44,7 @@ StepMemory StepPlan::memory(std::uint32_t shard) const {
   std::uint64_t largest = 0;  // byte count that is added at once
   for (const Bucket& bucket : buckets_) {
     const std::uint64_t element = arenas_[bucket.arena].element_byte_count();
-    const std::uint64_t sent = packs(arenas_[bucket.arena].type) ? 2 : element;
-    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    largest = std::max(largest, detail::largest_ring_piece(bucket.range.count(), element, members) * sent);
+    largest = std::max(largest, largest_merge(bucket.arena, bucket.range.count()));
     for (const Part& part : measured_parts_of(bucket)) {
       const std::uint64_t pieces = part.range.count() * element / YOKE_BUFFER_ALIGNMENT;
       const std::uint64_t uses = terms_of(part.shard).size() > 1 ? 2 : 1;

@@ -245,15 +245,11 @@ void StepPlan::link(const UpdateOf& update, std::span<const SymbolTable> tables,
   // The largest first, because a merge buffer that grows leaves the old one to what is linked with it.
   std::vector<std::size_t> order(buckets_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  const auto sent_at_once = [&](std::size_t b) {
-    const Arena& arena = arenas_[buckets_[b].arena];
-    const std::uint64_t element = arena.element_byte_count();
-    const std::uint32_t members = strategy_ == MergeStrategy::kRing ? merging_ : 1;
-    return detail::largest_ring_piece(buckets_[b].range.count(), element, members) *
-           (packs(arena.type) ? 2 : element);
+  const auto size_of = [&](std::size_t b) {
+    return largest_merge(buckets_[b].arena, buckets_[b].range.count());
   };
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return sent_at_once(a) > sent_at_once(b); });
+                   [&](std::size_t a, std::size_t b) { return size_of(a) > size_of(b); });
   for (const std::size_t b : order) {
     Bucket linked{.arena = buckets_[b].arena, .range = buckets_[b].range};
     link_merge(linked);

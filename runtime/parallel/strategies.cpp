@@ -252,15 +252,6 @@ std::vector<detail::RingPiece> detail::ring_pieces(std::uint64_t element_count,
   return result;
 }
 
-std::uint64_t detail::largest_ring_piece(std::uint64_t element_count, std::uint64_t element_byte_count,
-                                         std::uint32_t size) {
-  std::uint64_t largest = 0;
-  for (const RingPiece& piece : ring_pieces(element_count, element_byte_count, size)) {
-    largest = std::max(largest, piece.range.count());
-  }
-  return largest;
-}
-
 std::vector<std::uint32_t> detail::DirectGroup::terms() const {
   std::vector<std::uint32_t> result;
   for (std::uint32_t k = first; k < end; k += stride) {

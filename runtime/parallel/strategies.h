@@ -33,9 +33,6 @@ struct RingPiece {
 // number of commands for a small tensor then grows with the number of members, and not with its square.
 std::vector<RingPiece> ring_pieces(std::uint64_t element_count, std::uint64_t element_byte_count,
                                    std::uint32_t size);
-// The number of elements of the largest of these pieces.
-std::uint64_t largest_ring_piece(std::uint64_t element_count, std::uint64_t element_byte_count,
-                                 std::uint32_t size);
 
 // Divides a range between members, each of which can access all of it: member first + `member` works on `range`. Of
 // more than 4 members, only as many work as get 16 KiB each: for small tensors, starting the work costs more than

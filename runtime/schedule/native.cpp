@@ -207,7 +207,7 @@ void StreamState::native_failed(std::int32_t code, const Status& status, const N
                (member.empty() ? "" : ": " + member);
   } catch (const std::exception&) {  // out of memory
   }
-  set_failed(first, code_of(code), std::move(sentence), event != nullptr ? event->order : 0, device);
+  set_failed(first, code_of(code), std::move(sentence), event != nullptr ? event->order : 0);
 }
 
 // A stream that waits for one of a lost device fails with DEVICE_LOST too, but new streams of its device work.

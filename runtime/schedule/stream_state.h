@@ -84,7 +84,7 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
       sentence = compose();
     } catch (...) {  // out of memory
     }
-    set_failed(ticket, code, std::move(sentence), /*order=*/0, device);
+    set_failed(ticket, code, std::move(sentence));
   }
   void fail_as_lost(std::uint64_t ticket) noexcept;
   Error error() const;
@@ -179,9 +179,10 @@ struct StreamState final : Task, std::enable_shared_from_this<StreamState> {
   };
 
   const BackendState& backend() const;
-  // `order`: 0: now. `failed`: the device whose work failed.
-  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order,
-                  std::shared_ptr<Device> failed) noexcept;
+  // `order`: 0: now. `cause`: the stream whose failure this one inherits; null: its own work failed.
+  void set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order = 0,
+                  const StreamState* cause = nullptr) noexcept;
+  Error error_locked() const;  // with error_mutex_ locked
   std::shared_ptr<Device> failed_device() const noexcept;
   // Increases with every call, for all streams of the process.
   static std::uint64_t next_order() noexcept;

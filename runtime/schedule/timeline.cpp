@@ -210,8 +210,8 @@ std::uint64_t StreamState::next_order() noexcept {
 }
 
 void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string sentence, std::uint64_t order,
-                             std::shared_ptr<Device> failed) noexcept {
-  const bool is_inherited = failed != device;
+                             const StreamState* cause) noexcept {
+  std::shared_ptr<Device> failed = cause != nullptr ? cause->failed_device() : device;
   {
     const std::lock_guard lock(error_mutex_);
     if (failed_from_.load() == kNever) {
@@ -222,7 +222,7 @@ void StreamState::set_failed(std::uint64_t ticket, ErrorCode code, std::string s
     }
     failed_from_.store(std::min(failed_from_.load(), ticket));
   }
-  if (code == ErrorCode::kDeviceLost && !is_inherited && is_device_lost()) {
+  if (code == ErrorCode::kDeviceLost && cause == nullptr && is_device_lost()) {
     device->set_lost();
   }
   progress_.notify();
@@ -240,11 +240,15 @@ void StreamState::inherit(std::uint64_t ticket, const StreamState& other) noexce
     sentence = title(ticket) + ": it waited for work that failed: " + other.error().what();
   } catch (const std::exception&) {  // out of memory
   }
-  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, other.failed_device());
+  set_failed(ticket, other.error_code(), std::move(sentence), /*order=*/0, &other);
 }
 
 Error StreamState::error() const {
   const std::lock_guard lock(error_mutex_);
+  return error_locked();
+}
+
+Error StreamState::error_locked() const {
   return {error_code_, error_text_.empty() ? "stream '" + name + "': queued work failed; the host had no " +
                                                  "memory left for a description of the failure"
                                            : error_text_};
@@ -261,12 +265,11 @@ std::shared_ptr<Device> StreamState::failed_device() const noexcept {
 }
 
 std::optional<StreamFailure> StreamState::failure() const {
-  Error found = error();
   const std::lock_guard lock(error_mutex_);
   if (failed_from_.load() == kNever || error_code_ == ErrorCode::kAborted) {
     return {};
   }
-  return StreamFailure{failure_order_, failed_device_, std::move(found)};
+  return StreamFailure{failure_order_, failed_device_, error_locked()};
 }
 
 void StreamState::note_late() noexcept {

@@ -314,6 +314,8 @@ class StepPlan {
   void check_processes(const StepOptions& options) const;
   void choose_merge(const StepOptions& options, bool needs_copies);
   bool packs(std::int32_t type) const { return wire_ == Wire::kBF16 && type == YOKE_TYPE_F32; }
+  // The byte count of the largest piece of a bucket that a member adds at once.
+  std::uint64_t largest_merge(std::size_t arena, std::uint64_t element_count) const;
   void lay_out(std::uint64_t bucket_byte_count);
   std::vector<Part> parts_of(const Bucket& bucket) const;
   std::vector<Part> measured_parts_of(const Bucket& bucket) const;
