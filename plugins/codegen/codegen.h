@@ -29,6 +29,9 @@ struct Target {
   std::uint32_t max_threads = 1024;        // per block
   std::uint32_t shared_bytes = 48 * 1024;  // per block, without opting in to more
   bool atomics = false;                    // scatters may add in any order
+  bool wgmma = false;                      // products may use instructions of sm_90a only
+  // Multiprocessors that tiles of products are chosen for: not the device's, so that sums have the same parts on all.
+  std::uint32_t processors = 132;
 };
 
 // One pointer parameter of a kernel: an argument of the program, or the workspace.
@@ -172,10 +175,10 @@ struct Launch {
 };
 
 struct Kernel {
-  std::string name;           // extern "C"
-  std::uint32_t threads = 1;  // per block, all along x
-  std::uint32_t dynamic_shared_bytes = 0;
-  std::uint32_t statement = 0;  // the first statement that it was generated for, for messages
+  std::string name;                        // extern "C"
+  std::uint32_t threads = 1;               // per block, all along x
+  std::uint32_t dynamic_shared_bytes = 0;  // may be more than Target::shared_bytes with wgmma
+  std::uint32_t statement = 0;             // the first statement that it was generated for, for messages
 };
 
 // Consecutive launches that run once, or once for each value of a repeat variable.

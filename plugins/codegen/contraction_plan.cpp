@@ -48,14 +48,21 @@ constexpr Choice kUnitTiles[] = {
     {{.rows = 16, .columns = 64, .depth = 64, .thread_rows = 16, .thread_columns = 16, .threads = 128}, 1.5},
 };
 
+// For wgmma, which reads fewer bytes of shared memory for each product.
+constexpr Choice kWgmmaTiles[] = {
+    {{.rows = 128, .columns = 256, .depth = 64, .threads = 256, .is_wgmma = true}, 12},
+    {{.rows = 128, .columns = 128, .depth = 64, .threads = 256, .is_wgmma = true}, 10},
+    {{.rows = 64, .columns = 128, .depth = 64, .threads = 128, .is_wgmma = true}, 6.5},
+    {{.rows = 128, .columns = 64, .depth = 64, .threads = 256, .is_wgmma = true}, 6.5},
+};
+
 std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// The model counts products on a GPU of 132 multiprocessors. It must not depend on the actual device, so
-// that sums have the same parts everywhere.
-void split_depth(const Product& product, Tile& tile, double efficiency, double& best, Tile& best_tile) {
-  constexpr std::int64_t kProcessors = 132;
+// Chooses the number of parts of each sum by a model that counts products on a GPU of so many multiprocessors.
+void split_depth(const Product& product, std::int64_t processors, Tile tile, double efficiency, double& best,
+                 Tile& best_tile) {
   constexpr std::int64_t kShortestPart = 128;
   constexpr std::int64_t kMostParts = 64;
   constexpr double kLaunch = 650e3;  // products in the time that a launch takes
@@ -68,17 +75,18 @@ void split_depth(const Product& product, Tile& tile, double efficiency, double& 
   for (std::int64_t parts = 1; parts <= kMostParts; parts *= 2) {
     tile.part_depth = divided_up(divided_up(depth, parts), tile.depth) * tile.depth;
     tile.parts = divided_up(depth, tile.part_depth);
-    const double waves = static_cast<double>(divided_up(blocks * tile.parts, kProcessors));
+    const double waves = static_cast<double>(divided_up(blocks * tile.parts, processors));
     const double work =
         static_cast<double>(tile.rows * tile.columns) * (static_cast<double>(tile.part_depth) + kStart);
-    const double fold =
-        parts == 1 ? 0 : kLaunch + kFold * static_cast<double>(results * tile.parts) / kProcessors;
+    const double fold = parts == 1 ? 0
+                                   : kLaunch + kFold * static_cast<double>(results * tile.parts) /
+                                                   static_cast<double>(processors);
     const double cost = waves * work / efficiency + fold;
     if (cost < best) {
       best = cost;
       best_tile = tile;
     }
-    if (tile.part_depth < 2 * kShortestPart || blocks * tile.parts >= 2 * kProcessors) {
+    if (tile.part_depth < 2 * kShortestPart || blocks * tile.parts >= 2 * processors) {
       break;
     }
   }
@@ -93,7 +101,8 @@ Tile with_wide_warps(Tile tile) {
   return tile;
 }
 
-Tile choose_tile(const Product& product, Unit unit) {
+Tile choose_tile(const Product& product, const Target& target, Unit unit) {
+  const std::int64_t processors = target.processors;
   const bool on_units = unit != Unit::kNone;
   double best = std::numeric_limits<double>::infinity();
   Tile best_tile;
@@ -107,7 +116,12 @@ Tile choose_tile(const Product& product, Unit unit) {
     if (!is_limited || choice.tile.rows * choice.tile.columns < largest) {
       Tile tile = unit == Unit::kMfma ? with_wide_warps(choice.tile) : choice.tile;
       tile.depth = product.sum == program::Type::kF64 ? 8 : tile.depth;  // more does not fit in registers
-      split_depth(product, tile, choice.efficiency, best, best_tile);
+      split_depth(product, processors, tile, choice.efficiency, best, best_tile);
+    }
+  }
+  if (matmul::can_use_wgmma(product, target)) {
+    for (const Choice& choice : kWgmmaTiles) {
+      split_depth(product, processors, choice.tile, choice.efficiency, best, best_tile);
     }
   }
   return best_tile;
@@ -223,13 +237,19 @@ std::int64_t block_count(const Product& product, const Tile& tile) {
          extent_of(product.batch) * tile.parts;
 }
 
+struct Shape {
+  std::int64_t blocks = 1;
+  std::int64_t threads = 1;
+  std::uint32_t shared_bytes = 0;  // dynamic
+};
+
 void add_launch(Builder& builder, const Product& product, const matmul::Epilogue& epilogue,
-                std::int64_t blocks, std::int64_t threads, const std::string& text, std::vector<Slot> slots,
+                const Shape& shape, const std::string& text, std::vector<Slot> slots,
                 const std::string& remark) {
   Launch launch;
   launch.remark = remark;
-  launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads), text);
-  launch.grid[0] = static_cast<std::uint32_t>(blocks);
+  launch.kernel = builder.kernel(static_cast<std::uint32_t>(shape.threads), text, shape.shared_bytes);
+  launch.grid[0] = static_cast<std::uint32_t>(shape.blocks);
   launch.slots = std::move(slots);
   launch.slots.insert(launch.slots.end(), epilogue.slots.begin(), epilogue.slots.end());
   launch.reads_symbols = product.uses(false) || epilogue.reads_symbols;
@@ -248,7 +268,7 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
   }
   const char* reason = too_small(*product);
   const Unit unit = matmul::matrix_unit(*product, builder.target());
-  const Tile tile = reason == nullptr ? choose_tile(*product, unit) : Tile{};
+  const Tile tile = reason == nullptr ? choose_tile(*product, builder.target(), unit) : Tile{};
   const std::int64_t blocks = block_count(*product, tile);
   if (reason == nullptr && blocks * tile.threads >= std::int64_t{1} << 32) {  // HIP allows no more threads
     reason = "too many blocks";
@@ -270,22 +290,28 @@ std::size_t plan_contraction(Builder& builder, std::span<const std::size_t> stat
   if (unit != Unit::kNone) {
     builder.function(matmul::matrix_unit_functions(unit));
   }
+  if (tile.is_wgmma) {
+    builder.function(std::string(matmul::wgmma_functions()));
+    builder.function(matmul::wgmma_instruction(*product, tile));
+  }
   const matmul::Epilogue epilogue = epilogue_of(builder, planned, *product);
   const auto kernel = [&](const matmul::Epilogue& last) {
-    return unit == Unit::kNone ? matmul::tile_kernel(*product, tile, last)
-                               : matmul::matrix_unit_kernel(*product, tile, last, unit);
+    return tile.is_wgmma         ? matmul::wgmma_kernel(*product, tile, last)
+           : unit == Unit::kNone ? matmul::tile_kernel(*product, tile, last)
+                                 : matmul::matrix_unit_kernel(*product, tile, last, unit);
   };
+  const Shape shape = {blocks, tile.threads, tile.is_wgmma ? matmul::wgmma_shared_bytes(tile) : 0};
   std::vector<Slot> slots = {builder.slot(product->a.tensor), builder.slot(product->b.tensor)};
   if (tile.parts == 1) {
-    add_launch(builder, *product, epilogue, blocks, tile.threads, kernel(epilogue), slots, remark);
+    add_launch(builder, *product, epilogue, shape, kernel(epilogue), slots, remark);
     return planned.size();
   }
   const std::int64_t results = extent_of(product->batch) * extent_of(product->m) * extent_of(product->n);
   const Slot sums =
       builder.scratch(static_cast<std::uint64_t>(tile.parts * results) * program::byte_size(product->sum));
   slots.push_back(sums);
-  add_launch(builder, *product, {}, blocks, tile.threads, kernel({}), slots, remark);
-  add_launch(builder, *product, epilogue, divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads,
+  add_launch(builder, *product, {}, shape, kernel({}), slots, remark);
+  add_launch(builder, *product, epilogue, {divided_up(results, matmul::kFoldThreads), matmul::kFoldThreads},
              matmul::fold_kernel(*product, tile, epilogue), {sums}, remark);
   return planned.size();
 }

@@ -85,6 +85,7 @@ struct Tile {
   std::int64_t threads = 256;
   std::int64_t parts = 1;  // of the sums, each of `part_depth` terms, a multiple of `depth`
   std::int64_t part_depth = 0;
+  bool is_wgmma = false;
 };
 
 // Replaces each $name$ in the text by its value. Values may contain names too.
@@ -145,7 +146,7 @@ class Loader {
  private:
   std::string text(std::string_view pattern, Values more = {}) const;
   std::string row_text() const;  // declares the parts of the places that belong to row `r`
-  std::string value_text(const std::string& in) const;
+  std::string value_text(const std::string& in, bool is_async) const;
 
   const Product& product_;
   const Factor& factor_;
@@ -189,6 +190,9 @@ std::string_view check_text();
 
 std::string tile_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 
+// "f16" or "bf16".
+std::string half_name(const Product& product);
+
 // Instructions that a warp runs together: mma.sync of CUDA, MFMA of AMD's CDNA, WMMA of AMD's RDNA3.
 enum class Unit : std::uint8_t { kNone, kMma, kMfma, kWmma };
 // kNone: the target has no instructions for these types, or no known ones.
@@ -197,6 +201,15 @@ Unit matrix_unit(const Product& product, const Target& target);
 std::string matrix_unit_functions(Unit unit);
 std::string_view amd_functions(Unit unit);  // the part for MFMA or WMMA
 std::string matrix_unit_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue, Unit unit);
+
+// Products by wgmma, for which groups of 4 warps work together; the unit is kMma. Its tiles are 64 deep, and have 128
+// threads for each 64 rows. The kernel calls both functions, besides those of the unit.
+bool can_use_wgmma(const Product& product, const Target& target);
+std::string_view wgmma_functions();
+std::string wgmma_instruction(const Product& product, const Tile& tile);
+std::uint32_t wgmma_shared_bytes(const Tile& tile);
+std::string wgmma_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
+
 // Adds the parts of each sum in order.
 std::string fold_kernel(const Product& product, const Tile& tile, const Epilogue& epilogue);
 inline constexpr std::int64_t kFoldThreads = 256;

@@ -135,23 +135,22 @@ std::string Loader::setup() const {
 }
 
 // The statements that move one element, or one run. `in` is the condition that it exists.
-std::string Loader::value_text(const std::string& in) const {
+std::string Loader::value_text(const std::string& in, bool is_async) const {
   const std::string report = text(other_.is_skipped ? " if ($special$(value)) special[$stage$] = 1;" : "");
   if (storage_.run > 1 && storage_.in_registers) {
     return text("        $x$_next[e] = yk_load_halves($x$_from + at, $x$_is_aligned, " + in + ");\n");
   }
   if (storage_.run > 1) {
+    const std::string copy =
+        is_async ? "        yk_copy_async(to, in ? $x$_from + at : $x$_from, in);\n"
+                 : "        const yk_16_bytes value = yk_load_halves($x$_from + at, $x$_is_aligned, in);\n"
+                   "        *to = value;" +
+                       report + "\n";
     return text(
         "        const int row = $row$, depth = $depth$;\n"
         "        yk_16_bytes* to = (yk_16_bytes*)($x$_tile + $place$);\n"
         "        const bool in = " +
-        in + ";\n" +
-        (report.empty()
-             ? "        if ($x$_is_aligned) yk_copy_async(to, in ? $x$_from + at : $x$_from, in);\n"
-               "        else *to = yk_load_halves($x$_from + at, false, in);\n"
-             : "        const yk_16_bytes value = yk_load_halves($x$_from + at, $x$_is_aligned, in);\n"
-               "        *to = value;" +
-                   report + "\n"));
+        in + ";\n" + copy);
   }
   std::string outside = storage_.is_converted ? number_text(factor_.fill, product_.sum) : "0";
   if (factor_.is_skipped) {
@@ -206,12 +205,18 @@ std::string Loader::load(const std::string& from) const {
       {
 )";
   const std::string row = keeps_rows_ ? "" : "    " + row_text();
-  return text(loop + row + "        $int$ at = " + name + kept + " + $step$;\n" + checks + value_text(in) +
-                  "      }\n    }\n",
-              {{"from", from},
-               {"unroll", storage_.in_registers ? "" : " 8"},  // more loads at once do not fit in registers
-               {"split", split_text(product_.k, "k", "d")},
-               {"step", steps_text(product_, product_.k, factor_.address, "d")}});
+  const auto body = [&](bool is_async) {
+    return text(loop + row + "        $int$ at = " + name + kept + " + $step$;\n" + checks +
+                    value_text(in, is_async) + "      }\n    }\n",
+                {{"from", from},
+                 {"unroll", storage_.in_registers ? "" : " 8"},  // more loads at once do not fit in registers
+                 {"split", split_text(product_.k, "k", "d")},
+                 {"step", steps_text(product_, product_.k, factor_.address, "d")}});
+  };
+  const bool may_be_async = storage_.run > 1 && !storage_.in_registers && !other_.is_skipped;
+  return may_be_async
+             ? text("    if ($x$_is_aligned) {\n") + body(true) + "    } else {\n" + body(false) + "    }\n"
+             : body(false);
 }
 
 std::string Loader::store() const {

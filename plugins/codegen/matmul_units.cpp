@@ -212,10 +212,6 @@ std::int64_t stage_size(const Tile& tile, bool is_a) {
   return (is_a ? tile.rows : tile.columns) * tile.depth;
 }
 
-std::string type_name(const Product& product) {
-  return product.a.type == Type::kF16 ? "f16" : "bf16";
-}
-
 Storage storage_of(const Product& product, const Tile& tile, const Lanes& lanes, bool is_a) {
   const std::string stage = lanes.copies_async ? "next_stage" : "stage";
   return {.type = "unsigned short",
@@ -223,7 +219,7 @@ Storage storage_of(const Product& product, const Tile& tile, const Lanes& lanes,
                    layout_of(product, tile, is_a).place(),
           .stage = stage,
           .mark = "0x7fe5",
-          .special = "yk_is_special_" + type_name(product),
+          .special = "yk_is_special_" + half_name(product),
           .is_converted = false,
           .in_registers = !lanes.copies_async,
           .run = has_runs_of_8(product, is_a) ? 8 : 1};
@@ -256,6 +252,10 @@ bool is_one_of(const std::string& name, std::initializer_list<std::string_view> 
 }
 
 }  // namespace
+
+std::string half_name(const Product& product) {
+  return product.a.type == Type::kF16 ? "f16" : "bf16";
+}
 
 Unit matrix_unit(const Product& product, const Target& target) {
   const Type type = product.a.type;
@@ -293,7 +293,7 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile, const E
   };
   Values values = values_of(lanes, tile);
   const Values own = {
-      {"type", type_name(product)},
+      {"type", half_name(product)},
       {"stages", std::to_string(stages)},
       {"a_place", a_layout.place()},
       {"b_place", b_layout.place()},

@@ -81,6 +81,7 @@ const char* Vendor::bind(gpu::Lookup lookup, void* library) {
   return gpu::bind_all(lookup, library,
                        {{"cuGetErrorName", &error_name_},
                         {"cuGetErrorString", &error_string_},
+                        {"cuFuncSetAttribute", &set_function_},
                         {"cuLaunchHostFunc", &launch_host_},
                         {"cuCtxEnablePeerAccess", &enable_peer_},
                         {"cuMemcpyPeerAsync", &copy_peer_}});
@@ -218,7 +219,8 @@ gpu::CodeRequest Vendor::code_request(const codegen::Target& target) const {
   }
   const bool is_portable = newest != 0 && newest != capability;
   const std::string architecture = is_portable ? "compute_" + std::to_string(newest) : target.architecture;
-  return {{"--gpu-architecture=" + architecture, "--fmad=false", "--std=c++17"}, is_portable};
+  const std::string features = target.wgmma && !is_portable ? "a" : "";  // sm_90a
+  return {{"--gpu-architecture=" + architecture + features, "--fmad=false", "--std=c++17"}, is_portable};
 }
 
 int Vendor::portable_code(void* program, std::string& bytes) const {

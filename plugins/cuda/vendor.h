@@ -42,6 +42,10 @@ class Vendor : public gpu::Vendor {
                                                      const codegen::Target& target,
                                                      const codegen::LibraryAttention& attention,
                                                      gpu::DnnFault& fault) const override;
+  int allow_shared(void* function, std::uint32_t byte_count) const override {
+    constexpr int kMostDynamicShared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    return set_function_(function, kMostDynamicShared, static_cast<int>(byte_count));
+  }
   int launch_host(void* stream, gpu::HostCall& call) const override {
     return launch_host_(stream, call.function, call.user);
   }
@@ -54,6 +58,7 @@ class Vendor : public gpu::Vendor {
  private:
   int (*error_name_)(int code, const char** name) = nullptr;
   int (*error_string_)(int code, const char** text) = nullptr;
+  int (*set_function_)(void* function, int attribute, int value) = nullptr;
   int (*launch_host_)(void* stream, void (*function)(void*), void* user) = nullptr;
   int (*enable_peer_)(void* context, unsigned flags) = nullptr;
   int (*copy_peer_)(gpu::Address target, void* to, gpu::Address source, void* from, std::size_t byte_count,

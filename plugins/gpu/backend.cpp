@@ -185,6 +185,10 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
       sdk::OptionSpec::flag(
           "atomics", "Let scatters add with atomics: in any order, so results may differ from run to run.",
           false),
+      sdk::OptionSpec::flag("wgmma",
+                            "Let kernels for products in bf16 and f16 use wgmma, which only devices of "
+                            "compute capability 9.0 have. No effect on others.",
+                            false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has a 10-bit mantissa.",
                             false),
   };
@@ -202,7 +206,8 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   chosen.code.graphs = options.flag("graphs");
   chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu"),
                        options.flag("vendor_convolution"), options.flag("vendor_attention")},
-                      options.flag("atomics")};
+                      options.flag("atomics"),
+                      options.flag("wgmma")};
   chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
                                                   static_cast<std::uint64_t>(options.integer("cache_limit")));
   host().log(YOKE_LOG_INFO, "device.open backend=" + name + " device=" + std::to_string(ordinal) +

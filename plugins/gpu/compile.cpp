@@ -176,25 +176,30 @@ std::string place_of(const program::Program& program, const codegen::Plan& plan,
   return text;
 }
 
+codegen::Target target_for(const Context& context, const PlanOptions& options) {
+  codegen::Target target = context.hardware().target;
+  target.atomics = options.atomics;
+  target.wgmma = options.wgmma && target.dialect == codegen::Dialect::kCuda && target.capability == 90;
+  return target;
+}
+
 codegen::Plan plan_for(Context& context, const program::Program& program, const PlanOptions& options) {
   const LibraryOptions& use = options.libraries;
   ProductChooser products(context.products(), use);
   ConvolutionChooser convolutions(context.convolutions(), use);
   AttentionChooser attentions(context.attentions());
-  codegen::Target target = context.hardware().target;
-  target.atomics = options.atomics;
   codegen::Libraries libraries;
   libraries.products = use.vendor ? &products : nullptr;
   libraries.convolutions = use.vendor && use.convolutions ? &convolutions : nullptr;
   libraries.attentions = use.vendor && use.attention ? &attentions : nullptr;
-  return codegen::generate(program, target, libraries);
+  return codegen::generate(program, target_for(context, options), libraries);
 }
 
 // NOLINTNEXTLINE(readability-function-size): a list of steps
 Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& program, const CodeCache& cache,
                  const PlanOptions& options)
     : context_(std::move(context)), plan_(plan_for(*context_, program, options)) {
-  const codegen::Target& target = context_->hardware().target;
+  const codegen::Target target = target_for(*context_, options);
   Machine& machine = context_->machine();
   const std::string fault = context_->vendor().architecture_fault(target, machine.driver_version());
   if (!fault.empty()) {
@@ -254,6 +259,10 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     for (const codegen::Kernel& kernel : plan_.kernels) {
       context_->call(context_->driver().module_function, &functions_.emplace_back(), module_,
                      kernel.name.c_str());
+      if (kernel.dynamic_shared_bytes > target.shared_bytes) {
+        context_->check("allowing dynamic shared memory",
+                        context_->vendor().allow_shared(functions_.back(), kernel.dynamic_shared_bytes));
+      }
     }
   } catch (...) {
     (void)context_->driver().module_unload(module_);

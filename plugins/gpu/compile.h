@@ -20,6 +20,7 @@ namespace yoke::gpu {
 struct PlanOptions {
   LibraryOptions libraries;
   bool atomics = false;  // scatters may add in any order
+  bool wgmma = false;    // products may use the instructions of sm_90a
 };
 
 // A generated program whose kernels are loaded on one device.
@@ -53,6 +54,9 @@ class Kernels {
   std::vector<void*> functions_;
   std::vector<std::shared_ptr<const PlannedCall>> calls_;
 };
+
+// The device with these options.
+codegen::Target target_for(const Context& context, const PlanOptions& options);
 
 // The plan of a program on a device.
 codegen::Plan plan_for(Context& context, const program::Program& program, const PlanOptions& options);

@@ -344,9 +344,13 @@ std::map<std::string, Resources> compile_for(const Target& target, const std::st
   }
   const Functions& functions = functions_of(target.dialect);
   if (target.dialect == Dialect::kCuda) {
-    const Compiled compiled = compile(functions, source,
-                                      {"--gpu-architecture=sm_" + std::to_string(target.capability),
-                                       "--fmad=false", "--std=c++17", "--ptxas-options=-v"});
+    const Compiled compiled =
+        compile(functions, source,
+                {"--gpu-architecture=sm_" + std::to_string(target.capability) + (target.wgmma ? "a" : ""),
+                 "--fmad=false", "--std=c++17", "--ptxas-options=-v"});
+    if (compiled.log.find("(C75") != std::string::npos) {
+      throw std::runtime_error("wgmma waits more often than the kernel asks: " + compiled.log);
+    }
     std::map<std::string, Resources> resources = from_log(compiled.log);
     read_cubin(compiled.code, resources);
     return resources;

@@ -13,6 +13,8 @@ void require_driver(const char* call);
 int current_device(const char* call);
 // The device of a primary context.
 int device_of_context(void* context);
+// The most shared memory that a block may have, if the function asks for it.
+int most_shared_bytes(int device);
 void throw_sticky(int device);
 
 std::shared_ptr<Stream> stream_of(void* handle);

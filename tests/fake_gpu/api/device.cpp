@@ -69,7 +69,7 @@ int attribute(int number, int device) {
                            {40, 2, 2},
                            {75, 23, capability / 10},
                            {76, 61, capability % 10},
-                           {97, 75, shared},
+                           {97, 75, most_shared_bytes(device)},
                            {99, 90, 1},
                            {115, 88, 1},
                            {17, 18, 0},
@@ -115,6 +115,14 @@ void report_leaks(int device) {
 }
 
 }  // namespace
+
+int most_shared_bytes(int device) {
+  if (kHip) {
+    return 64 * 1024;
+  }
+  const int capability = std::stoi(architecture_of(device).substr(3));
+  return (capability >= 90 ? 227 : capability == 80 ? 163 : 99) * 1024;
+}
 
 void require_driver(const char* call) {
   if (in_host_function()) {

@@ -52,6 +52,7 @@ FAKE_GPU_FUNCTION(int, blas_version, (void* handle, int* version), "hipblasLtGet
 #else
 using Callback = void (*)(void* data);
 FAKE_GPU_FUNCTION(int, host_function, (void* stream, Callback callback, void* data), "cuLaunchHostFunc")
+FAKE_GPU_FUNCTION(int, function_attribute, (void* function, int attribute, int value), "cuFuncSetAttribute")
 FAKE_GPU_FUNCTION(int, error_name, (int code, const char** text), "cuGetErrorName")
 FAKE_GPU_FUNCTION(int, error_string, (int code, const char** text), "cuGetErrorString")
 FAKE_GPU_FUNCTION(std::size_t, blas_version, (), "cublasLtGetVersion")

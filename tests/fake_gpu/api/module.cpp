@@ -28,7 +28,10 @@ Objects<Function>& functions() {
   throw Error{code};
 }
 
-void check_shape(const fgpu_kernel& kernel, const Shape& shape) {
+constexpr unsigned kSharedBytes = kHip ? 64 * 1024 : 48 * 1024;
+
+void check_shape(const Function& function, const Shape& shape) {
+  const fgpu_kernel& kernel = *function.kernel;
   const std::uint64_t threads = std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   for (unsigned axis = 0; axis < 3; ++axis) {
     if (shape.grid[axis] == 0 || shape.block[axis] == 0) {
@@ -51,11 +54,10 @@ void check_shape(const fgpu_kernel& kernel, const Shape& shape) {
                std::to_string(kernel.max_threads),
            kLaunchOutOfResources);
   }
-  const unsigned shared = kHip ? 64 * 1024 : 48 * 1024;
-  if (shape.shared_bytes > shared) {
+  if (shape.shared_bytes > function.shared_bytes) {
     refuse(kernel,
            std::to_string(shape.shared_bytes) + " bytes of shared memory, but a block has " +
-               std::to_string(shared),
+               std::to_string(function.shared_bytes),
            kInvalidValue);
   }
 }
@@ -118,14 +120,32 @@ int fake_module_function(void** handle, void* module_handle, const char* name) {
     const auto module = modules().get(module_handle);
     for (unsigned i = 0; i < module->table->kernel_count; ++i) {
       if (std::strcmp(module->table->kernels[i].name, name) == 0) {
-        *handle = functions().add(
-            std::make_shared<Function>(Function{module->device, module, &module->table->kernels[i]}));
+        *handle = functions().add(std::make_shared<Function>(
+            Function{module->device, module, &module->table->kernels[i], kSharedBytes}));
         return;
       }
     }
     throw Error{kNotFound};
   });
 }
+
+#ifndef FAKE_GPU_HIP
+int fake_function_attribute(void* handle, int attribute, int value) {
+  return run_on_device("function_attribute", [&](int device) {
+    constexpr int kMostDynamicShared = 8;
+    const auto function = functions().get(handle);
+    if (attribute != kMostDynamicShared || function->device != device) {
+      complain("attribute " + std::to_string(attribute) + " of functions is not modeled");
+      throw Error{kInvalidValue};
+    }
+    if (value < 0 || value > most_shared_bytes(device)) {
+      refuse(*function->kernel, std::to_string(value) + " bytes of shared memory are too many",
+             kInvalidValue);
+    }
+    function->shared_bytes = static_cast<unsigned>(value);
+  });
+}
+#endif
 
 int fake_launch(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                 unsigned block_y, unsigned block_z, unsigned shared_bytes, void* stream_handle,
@@ -145,7 +165,7 @@ int fake_launch(void* handle, unsigned grid_x, unsigned grid_y, unsigned grid_z,
       refuse(kernel, "the stream is of another device", kInvalidHandle);
     }
     const Shape shape = {{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
-    check_shape(kernel, shape);
+    check_shape(*function, shape);
     Work work = {.name = "kernel"};
     auto arguments = copy_arguments(kernel, parameters, work.ranges);
     work.run = [=, &kernel, owner = module.get()] {

@@ -121,7 +121,8 @@ std::string with_dynamic_shared(std::string source) {
   return source;
 }
 
-std::string full_text(const std::string& source, const std::string& architecture) {
+std::string full_text(const std::string& source, const Options& options) {
+  const std::string& architecture = options.architecture;
   const unsigned warp_size = warp_size_of(architecture);
   std::string text = "#define YOKE_FAKE_GPU 1\n#define FGPU_HIP " + std::to_string(kHip ? 1 : 0) +
                      "\n#define FGPU_WARP_SIZE " + std::to_string(warp_size) + "\n";
@@ -129,6 +130,7 @@ std::string full_text(const std::string& source, const std::string& architecture
     text += "#define __HIPCC_RTC__ 1\n#define __HIP_DEVICE_COMPILE__ 1\n#define __" + architecture + "__ 1\n";
   } else {
     text += "#define __CUDACC_RTC__ 1\n#define __CUDA_ARCH__ " + architecture.substr(3) + "0\n";
+    text += options.is_specific ? "#define __CUDA_ARCH_FEAT_SM" + architecture.substr(3) + "_ALL 1\n" : "";
   }
   text += kKernelAbi;
   text += kDevicePrelude;
@@ -283,7 +285,7 @@ Compiled compile(const std::string& source, const std::vector<std::string>& word
     return {options.code, options.log, "", ""};
   }
   static std::atomic<unsigned> compilations = 0;
-  const std::string text = full_text(source, options.architecture);
+  const std::string text = full_text(source, options);
   const fs::path folder = cache_folder();
   const fs::path known = folder / (key_of(text) + ".image");
   std::error_code ignored;

@@ -56,6 +56,7 @@ Options read_nvrtc(const std::vector<std::string>& words) {
       const bool is_virtual = starts_with(value, "compute_");
       std::string number = value.substr(std::min(value.size(), value.find('_') + 1));
       if (!number.empty() && (number.back() == 'a' || number.back() == 'f') && number != "75") {
+        result.is_specific = number.back() == 'a';
         number.pop_back();
       }
       if ((!is_virtual && !starts_with(value, "sm_")) ||

@@ -19,6 +19,7 @@ struct Options {
   std::string log;
   std::string architecture;  // such as sm_90 or gfx90a
   bool is_virtual = false;   // only PTX
+  bool is_specific = false;  // sm_90a: code for this architecture only
 };
 
 Options read_options(const std::vector<std::string>& words);

@@ -32,6 +32,7 @@ struct Function {
   int device = 0;
   std::weak_ptr<Module> module;
   const fgpu_kernel* kernel = nullptr;
+  unsigned shared_bytes = 0;  // dynamic, at most
 };
 
 struct Shape {

@@ -340,7 +340,7 @@ void run_grid(Module& module, const fgpu_kernel& kernel, const Shape& shape, voi
   state.exchange = hook_exchange;
   state.fail = hook_fail;
   const std::unique_ptr<unsigned char, void (*)(void*)> shared(
-      static_cast<unsigned char*>(std::aligned_alloc(256, (shape.shared_bytes + 511) / 256 * 256)),
+      static_cast<unsigned char*>(std::aligned_alloc(1024, (shape.shared_bytes + 2047) / 1024 * 1024)),
       std::free);
   std::fill_n(shared.get(), shape.shared_bytes, static_cast<unsigned char>(0xcd));
   state.dynamic_shared = shared.get();

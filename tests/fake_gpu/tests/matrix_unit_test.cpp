@@ -73,6 +73,32 @@ TEST(MatrixUnitTest, Cdna1MultipliesHalves) {
   expect_unit(true, "FAKE_GPU_ARCHITECTURE", "gfx908", "__builtin_amdgcn_mfma");
 }
 
+// So many blocks that the tiles of wgmma are the best ones.
+void expect_wgmma(const char* capability, bool is_used) {
+  expect_ok([&]() -> std::string {
+    constexpr Product kMany = {
+        "bf16_batches",
+        "arg a: bf16[132, 64, 24] in\n arg b: bf16[132, 24, 128] in\n arg c: f32[132, 64, 128] out\n"
+        "c[i, m, n] = sum:f32[k] f32(a[i, m, k]) * f32(b[i, k, n])\n",
+        ""};
+    Conditions setup = {false, {}, {{"FAKE_GPU_CAPABILITY", capability}}, true};
+    setup.options.vendor = false;
+    const std::string source =
+        plan_for(*machine_of(setup)->context(0), case_of(kMany).program, setup.plan()).source;
+    const bool found = source.find("wgmma") != std::string::npos;
+    return (found == is_used ? "" : "wgmma is or is not used\n") + fault_of(setup, kMany, "");
+  });
+}
+
+TEST(MatrixUnitTest, HopperMultipliesHalvesByWgmma) {
+  expect_wgmma("90", true);
+}
+
+TEST(MatrixUnitTest, OtherDevicesIgnoreWgmma) {
+  expect_wgmma("80", false);
+  expect_wgmma("100", false);
+}
+
 TEST(MatrixUnitTest, AmpereMultipliesHalves) {
   expect_unit(false, "FAKE_GPU_CAPABILITY", "80", "mma.sync");
 }

@@ -32,6 +32,9 @@ struct Conditions {
   bool is_hip = false;
   LibraryOptions options;
   std::map<std::string, std::string> variables;
+  bool wgmma = false;
+
+  PlanOptions plan() const { return {options, false, wgmma}; }
 };
 
 inline std::string the_log;
@@ -85,8 +88,8 @@ class Bound {
       : case_(case_of(product)),
         context_(machine_of(setup)->context(0)),
         code_(context_, text_of(product),
-              {std::make_shared<CodeCache>(sdk::Host(), "", 0), true, {setup.options}}),
-        reason_(verdicts(*context_, text_of(product), {setup.options}).at(0).reason) {
+              {std::make_shared<CodeCache>(sdk::Host(), "", 0), true, setup.plan()}),
+        reason_(verdicts(*context_, text_of(product), setup.plan()).at(0).reason) {
     std::vector<sdk::Binding> bindings;
     for (const sdk::Argument& argument : code_.entries()[0].arguments) {
       alignments_.push_back(argument.alignment);

@@ -24,6 +24,12 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
+// All kernels share the memory that a launch would have.
+std::string with_dynamic_shared(std::string text) {
+  return replaced(std::move(text), "extern __shared__ yk_1024_bytes yk_dynamic_shared[];",
+                  "static yk_1024_bytes yk_dynamic_shared[227];");
+}
+
 std::string symbol_name(std::size_t plan, const std::string& kernel) {
   return "p" + std::to_string(plan) + "_" + kernel;
 }
@@ -53,7 +59,8 @@ std::string source_of(std::span<const Plan> plans, Dialect dialect) {
       .append(begin);
   for (std::size_t i = 0; i < plans.size(); ++i) {
     text += "namespace p" + std::to_string(i) + " {\n" +
-            replaced(plans[i].source.substr(begin.size()), " yoke_", " " + symbol_name(i, "yoke_"));
+            replaced(with_dynamic_shared(plans[i].source.substr(begin.size())), " yoke_",
+                     " " + symbol_name(i, "yoke_"));
     std::vector<bool> done(plans[i].kernels.size());
     for (const Launch& launch : plans[i].launches) {
       if (!done[launch.kernel]) {
@@ -116,6 +123,7 @@ CpuPlans::CpuPlans(std::vector<Plan> plans, const Target& target) : plans_(std::
   const std::string command =
       "c++ -std=c++20 -w -O0 -g0 -ffp-contract=off -fno-strict-aliasing -shared -fPIC -DYOKE_FAKE_GPU" +
       (target.architecture.empty() ? "" : " -D__" + target.architecture + "__") +
+      (target.wgmma ? " -D__CUDA_ARCH_FEAT_SM90_ALL" : "") +
       " -DCPU_DEVICE_WARP=" + std::to_string(target.warp_size) + " -o " + object + " " + source + " > " +
       log + " 2>&1";
   if (std::system(command.c_str()) != 0) {
