@@ -182,6 +182,16 @@ struct ResultPlaces {
 };
 std::string result_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
                         const ResultPlaces& places);
+// The same for the lanes of mma.m16n8k16, which hold two neighbors in each of two rows, 8 rows apart. A warp moves
+// bands of 16 rows through shared memory, so that its lanes load and store neighbors in memory.
+struct Bands {
+  std::string count;
+  std::int64_t columns = 64;
+  std::string row;     // of the first, within the tile, from the band i
+  std::string column;  // likewise
+  std::string sums;    // the four of 8 columns, from i and j
+};
+std::string band_text(const Product& product, const Tile& tile, const Epilogue& epilogue, const Bands& bands);
 
 // A loop over the depth that loads a tile into registers while it multiplies another. It uses the values
 // check (empty, or check_text() if terms may be left out), load, multiply, store and depth.

@@ -70,6 +70,7 @@ YK_DEVICE void yk_copy_async(yk_16_bytes* to, const void* from, bool in) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(yk_shared_address(to)), "l"(from), "r"(in ? 16 : 0) : "memory");
 }
 // Lanes may have branched to start copies. ldmatrix and mma, which follow, need all lanes at once.
+YK_DEVICE void yk_wait_for_warp() { __syncwarp(); }
 YK_DEVICE void yk_commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); __syncwarp(); }
 #define YK_WAIT_FOR_COPIES(pending) asm volatile("cp.async.wait_group %0;" :: "n"(pending) : "memory")
 YK_DEVICE void yk_load_matrices(unsigned* r, const yk_16_bytes* chunk) {
@@ -94,6 +95,7 @@ YK_DEVICE void yk_copy_async(yk_16_bytes* to, const void* from, bool in) {
   *to = in ? *(const yk_16_bytes*)from : x;
 }
 YK_DEVICE void yk_commit_copies() {}
+YK_DEVICE void yk_wait_for_warp() { YK_SHUFFLE_XOR(0, 1); }
 #define YK_WAIT_FOR_COPIES(pending)
 YK_DEVICE void yk_load_from_lanes(unsigned* r, const yk_16_bytes* chunk, bool is_transposed) {
   YK_SHARED const unsigned short* chunks[1024];

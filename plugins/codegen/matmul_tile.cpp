@@ -46,32 +46,89 @@ std::string block_text(const Product& product, const Tile& tile) {
                   {"split", split_text(product.batch, "batch", "z")}});
 }
 
+namespace {
+
+// The condition that a result exists: empty where tiles divide the extents.
+std::string in_range_text(const Product& product, const Tile& tile) {
+  std::string text = extent_of(product.m) % tile.rows == 0 ? "" : "row < $m$";
+  if (extent_of(product.n) % tile.columns != 0) {
+    text += text.empty() ? "column < $n$" : " && column < $n$";
+  }
+  return text.empty() ? text : "if (" + text + ") ";
+}
+
+Values result_values(const Product& product, const Tile& tile, const Epilogue& epilogue) {
+  return {{"m", std::to_string(extent_of(product.m))},
+          {"n", std::to_string(extent_of(product.n))},
+          {"batch", std::to_string(extent_of(product.batch))},
+          {"in_range", in_range_text(product, tile)},
+          {"type", element_name(product.sum)},
+          {"results",
+           tile.parts > 1 ? "  $type$* results = p2 + (part * $batch$ll + batch) * ($m$ll * $n$);\n" : ""},
+          {"store", tile.parts > 1 ? "results[row * $n$ll + column] = sum;\n" : epilogue.body}};
+}
+
+}  // namespace
+
 std::string result_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
                         const ResultPlaces& places) {
-  const std::string part = R"(results[row * $n$ll + column] = sum;
-)";
-  const std::string results = "  $type$* results = p2 + (part * $batch$ll + batch) * ($m$ll * $n$);\n";
-  return fill_in((tile.parts > 1 ? results : "") + R"(#pragma unroll
+  Values values = result_values(product, tile, epilogue);
+  values.insert(values.end(), {{"rows", places.rows},
+                               {"columns", places.columns},
+                               {"row", places.row},
+                               {"column", places.column},
+                               {"sum", places.sum}});
+  return fill_in(R"($results$#pragma unroll
   for (int i = 0; i < $rows$; ++i) {
 #pragma unroll
     for (int j = 0; j < $columns$; ++j) {
       const int row = m0 + $row$, column = n0 + $column$;
-      if (row < $m$ && column < $n$) {
+      $in_range${
         const $type$ sum = $sum$;
         $store$      }
     }
   }
 )",
-                 {{"m", std::to_string(extent_of(product.m))},
-                  {"n", std::to_string(extent_of(product.n))},
-                  {"batch", std::to_string(extent_of(product.batch))},
-                  {"rows", places.rows},
-                  {"columns", places.columns},
-                  {"row", places.row},
-                  {"column", places.column},
-                  {"sum", places.sum},
-                  {"type", element_name(product.sum)},
-                  {"store", tile.parts > 1 ? part : epilogue.body}});
+                 values);
+}
+
+std::string band_text(const Product& product, const Tile& tile, const Epilogue& epilogue,
+                      const Bands& bands) {
+  const bool is_wide = bands.columns >= 32;
+  // The padding spreads the lanes' pairs over the banks.
+  Values values = result_values(product, tile, epilogue);
+  values.insert(values.end(),
+                {{"count", bands.count},
+                 {"columns", std::to_string(bands.columns)},
+                 {"lane_column", is_wide ? "e % ($columns$ / 32) * 32 + lane" : "lane % $columns$"},
+                 {"lane_row", is_wide ? "e / ($columns$ / 32)" : "e * (32 / $columns$) + lane / $columns$"},
+                 {"pitch", std::to_string(bands.columns + 8)},
+                 {"row", bands.row},
+                 {"column", bands.column},
+                 {"sums", bands.sums}});
+  return fill_in(R"($results$  YK_SYNC();
+  float* band = (float*)shared + tid / 32 * (16 * $pitch$);
+#pragma unroll
+  for (int i = 0; i < $count$; ++i) {
+#pragma unroll
+    for (int j = 0; j < $columns$ / 8; ++j) {
+      float* to = band + lane / 4 * $pitch$ + j * 8 + lane % 4 * 2;
+      *(yk_8_bytes*)to = *(const yk_8_bytes*)$sums$;
+      *(yk_8_bytes*)(to + 8 * $pitch$) = *(const yk_8_bytes*)($sums$ + 2);
+    }
+    yk_wait_for_warp();
+#pragma unroll 8
+    for (int e = 0; e < $columns$ / 2; ++e) {
+      const int x = $lane_column$, y = $lane_row$;
+      const int row = m0 + $row$ + y, column = n0 + $column$ + x;
+      $in_range${
+        const float sum = band[y * $pitch$ + x];
+        $store$      }
+    }
+    yk_wait_for_warp();
+  }
+)",
+                 values);
 }
 
 std::string pointers_text(const Product& product, const Tile& tile) {

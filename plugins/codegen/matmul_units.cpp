@@ -309,19 +309,21 @@ std::string matrix_unit_kernel(const Product& product, const Tile& tile, const E
   values.insert(values.end(), own.begin(), own.end());
   std::string text = parameters(product, epilogue, pointers_text(product, tile)) + block_text(product, tile) +
                      R"(
-  YK_SHARED yk_16_bytes a_shared[$stages$ * $a_stage$ / 8];
-  YK_SHARED yk_16_bytes b_shared[$stages$ * $b_stage$ / 8];
-  unsigned short* a_tile = (unsigned short*)a_shared;
-  unsigned short* b_tile = (unsigned short*)b_shared;
+  YK_SHARED yk_16_bytes shared[$stages$ * ($a_stage$ + $b_stage$) / 8];
+  unsigned short* a_tile = (unsigned short*)shared;
+  unsigned short* b_tile = a_tile + $stages$ * $a_stage$;
   const int lane = tid % $lanes$;
   const int warp_row = tid / $lanes$ % $warp_rows$ * $warp_height$, warp_column = tid / $lanes$ / $warp_rows$ * $warp_width$;
 )" + a.setup() + b.setup() +
                      "  $sums$ = {};\n";
   text.append(special_text(product, std::to_string(stages)))
       .append(lanes.copies_async ? kUnitLoop : loop_text());
-  text += result_text(product, tile, epilogue,
-                      {"$lane_rows$", "$lane_columns$", std::string(lanes.row), std::string(lanes.column),
-                       std::string(lanes.sum)});
+  text += unit == Unit::kMma
+              ? band_text(product, tile, epilogue,
+                          {"$tm$", tile.thread_columns, "warp_row + i * 16", "warp_column", "sums[i][j]"})
+              : result_text(product, tile, epilogue,
+                            {"$lane_rows$", "$lane_columns$", std::string(lanes.row),
+                             std::string(lanes.column), std::string(lanes.sum)});
   return fill_in(text + "}\n", values);
 }
 

@@ -202,25 +202,23 @@ std::string wgmma_kernel(const Product& product, const Tile& tile, const Epilogu
                          {"b_leading", is_along_depth(product, false) ? "0" : "$block$"},
                          {"block", std::to_string(kBlockBytes)},
                          {"columns", std::to_string(tile.columns)},
-                         {"lane_columns", std::to_string(tile.columns / 4)},
                          {"instruction", instruction_name(product, tile)},
                          {"load", a.load("k1") + b.load("k1")}};
   std::string text = parameters(product, epilogue, pointers_text(product, tile)) + block_text(product, tile) +
                      R"(
-  extern __shared__ yk_1024_bytes yk_dynamic_shared[];
-  unsigned short* a_tile = (unsigned short*)yk_dynamic_shared;
-  unsigned short* b_tile = (unsigned short*)(yk_dynamic_shared + $b_place$);
+  extern __shared__ yk_1024_bytes shared[];
+  unsigned short* a_tile = (unsigned short*)shared;
+  unsigned short* b_tile = (unsigned short*)(shared + $b_place$);
   const int lane = tid % 32;
-  yk_units units = {yk_dynamic_shared};
+  yk_units units = {shared};
   const unsigned long long a_start = yk_descriptor(yk_shared_offset(units, a_tile) + tid / 128 * $block$, $a_leading$);
   const unsigned long long b_start = yk_descriptor(yk_shared_offset(units, b_tile), $b_leading$);
   const int steps = (last - first + $depth$ - 1) / $depth$;
 )" + a.setup() + b.setup() +
                      "  float sums[$columns$ / 8][4] = {};\n";
   text.append(kWgmmaLoop);
-  text += result_text(product, tile, epilogue,
-                      {"2", "$lane_columns$", "tid / 128 * 64 + tid % 128 / 32 * 16 + i * 8 + lane / 4",
-                       "j / 2 * 8 + lane % 4 * 2 + j % 2", "sums[j / 2][i * 2 + j % 2]"});
+  text += band_text(product, tile, epilogue,
+                    {std::to_string(tile.columns / 64), 64, "tid / 32 * 16", "i * 64", "sums[i * 8 + j]"});
   return fill_in(text + "}\n", values);
 }
 
