@@ -67,7 +67,7 @@ Axes axes_of(const Program& program, const Group& group, std::optional<std::size
     add_index_values(program.statements[number].value, used);
   }
   for (const Touch& touch : group.touches) {
-    const std::optional<Affine> element = flat_element(program, touch.access);
+    const std::optional<Affine> element = program::flat_element(program, touch.access);
     if (!element ||
         program::may_be_out_of_range(program, program.statements[touch.statement], touch.access)) {
       program::visit_affines(touch.access, [&](const Affine& affine) { add_loops(affine, used); });

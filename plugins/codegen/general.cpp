@@ -58,7 +58,7 @@ namespace {
 void order_for_lanes(const program::Program& program, std::size_t number, std::vector<std::uint32_t>& loops) {
   std::map<std::uint32_t, int> neighbors;
   for (const Touch& touch : touches_of(program, number)) {
-    if (const auto element = flat_element(program, touch.access)) {
+    if (const auto element = program::flat_element(program, touch.access)) {
       for (const program::Affine::Term& term : element->terms) {
         neighbors[term.id] += !term.is_symbol && term.coefficient == 1 && !touch.is_write ? 1 : 0;
       }

@@ -14,20 +14,6 @@ using program::Reduce;
 using program::Statement;
 using program::Type;
 
-std::optional<Affine> flat_element(const program::Program& program, const Access& access) {
-  const program::Tensor& tensor = program.tensors[access.tensor];
-  const std::vector<std::uint64_t> strides = program::strides_of(tensor);
-  Affine sum;
-  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
-    const program::Index& one = access.indices[dim];
-    if (one.element_of || one.divisor != 1 ||
-        !add_scaled(sum, one.affine, static_cast<std::int64_t>(strides[dim]))) {
-      return std::nullopt;
-    }
-  }
-  return sum;
-}
-
 std::string joined(std::initializer_list<std::string_view> texts) {
   std::string result;
   for (const std::string_view text : texts) {
@@ -53,7 +39,7 @@ bool fits_in_int(const program::Program& program, const Statement& statement) {
   program::visit_affines(statement.value, affine_fits);
   program::visit_target_and_reads(statement, [&](const Access& access) {
     if (fits) {
-      const std::optional<Affine> element = flat_element(program, access);
+      const std::optional<Affine> element = program::flat_element(program, access);
       fits = element.has_value() || program::has_element_index(access);
       if (element) {
         affine_fits(*element);
@@ -165,7 +151,7 @@ Printer::Place Printer::place(const Access& access) {
     result.inside += (result.inside.empty() ? "" : " && ") + condition;
   };
   const std::string unsigned_type = wide_ ? "(unsigned long long)" : "(unsigned)";
-  const std::optional<Affine> element = flat_element(program_, access);
+  const std::optional<Affine> element = program::flat_element(program_, access);
   for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
     const program::Index& one = access.indices[dim];
     std::string at;

@@ -35,8 +35,6 @@ program::Op fold_of(program::Reduce reduce);
 std::string joined(std::initializer_list<std::string_view> texts);
 // Whether all index arithmetic of the statement fits in 32 bits.
 bool fits_in_int(const program::Program& program, const program::Statement& statement);
-// The row-major number of the element, if all indices are affine and undivided and nothing overflows.
-std::optional<program::Affine> flat_element(const program::Program& program, const program::Access& access);
 
 class Printer {
  public:

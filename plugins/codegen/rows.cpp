@@ -74,7 +74,7 @@ bool is_by_column(const Program& program, std::size_t number) {
   bool inner = false;
   bool target = false;
   for (const Touch& touch : touches_of(program, number)) {
-    const auto element = flat_element(program, touch.access);
+    const auto element = program::flat_element(program, touch.access);
     if (touch.is_write || !element) {
       continue;
     }

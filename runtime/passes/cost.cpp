@@ -34,6 +34,17 @@ std::optional<std::vector<std::uint32_t>> copied_loops(const Expr& value) {
   return loops;
 }
 
+// Whether a copy reads the element that has the same row-major number as the one that it writes.
+bool is_reshape(const Program& program, const Statement& statement, const Expr& value) {
+  if (value.op != Op::kRead || value.access.otherwise ||
+      program.tensors[value.access.tensor].element_count() !=
+          program.tensors[statement.target.tensor].element_count()) {
+    return false;
+  }
+  const auto source = program::flat_element(program, value.access);
+  return source && source == program::flat_element(program, statement.target);
+}
+
 // Whether a copy reads its source in the order in which it writes, so that neighbors stay neighbors.
 bool keeps_order(const Statement& statement, const std::vector<std::uint32_t>& copied) {
   std::vector<std::uint32_t> loops = copied;
@@ -138,13 +149,17 @@ Cost cost_of(const Program& program, const Statement& statement) {
   if ((leaf->op == Op::kConst || leaf->op == Op::kIndex || is_scalar) && depth <= 2) {
     return Cost::kFree;
   }
+  const bool is_reshaped = is_reshape(program, statement, *leaf);
   const auto copied = copied_loops(*leaf);
-  if (!copied || depth > 1) {
+  if ((!copied && !is_reshaped) || depth > 1) {
     return work_of(statement.value) <= kLightWork ? Cost::kLight : Cost::kWork;
   }
-  const bool in_order = keeps_order(statement, *copied);
+  const bool in_order = is_reshaped || keeps_order(statement, *copied);
   if (depth == 1) {
-    return in_order ? Cost::kCheap : Cost::kWork;
+    const bool is_widened = statement.value.op == Op::kCast &&
+                            program::byte_size(program.tensors[leaf->access.tensor].type) <
+                                program::byte_size(program.tensors[statement.target.tensor].type);
+    return !in_order ? Cost::kWork : is_widened ? Cost::kWidened : Cost::kCheap;
   }
   return in_order ? Cost::kCopy : Cost::kMoved;
 }

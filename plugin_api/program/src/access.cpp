@@ -158,6 +158,19 @@ std::vector<std::uint64_t> strides_of(const Tensor& tensor) {
   return strides;
 }
 
+std::optional<Affine> flat_element(const Program& program, const Access& access) {
+  const std::vector<std::uint64_t> strides = strides_of(program.tensors[access.tensor]);
+  Affine sum;
+  for (std::size_t dim = 0; dim < access.indices.size(); ++dim) {
+    const Index& one = access.indices[dim];
+    if (one.element_of || one.divisor != 1 ||
+        !add_scaled(sum, one.affine, static_cast<std::int64_t>(strides[dim]))) {
+      return std::nullopt;
+    }
+  }
+  return sum;
+}
+
 bool has_element_index(const Access& access) {
   return std::any_of(access.indices.begin(), access.indices.end(),
                      [](const Index& index) { return index.element_of.has_value(); });

@@ -59,8 +59,20 @@ TEST(FuseRefuses, StridedCopiesAndCastsWithSeveralReaders) {
   expect_turns(fuse, "arg x : f32[16, 4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
                "temp t : f32[4, 8]; t[i, j] = x[3, i, j]; y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])",
                "y[i, j] = x[3, i, j] + 1.0; z[i, j] = exp(x[3, i, j])");
-  expect_keeps(fuse, "arg x : u8[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+  // t has fewer bytes than x, or as many.
+  expect_keeps(
+      fuse, "arg x : f32[4, 8] in; arg y : f32[4, 8] out; arg z : bf16[4, 8] out",
+      "temp t : bf16[4, 8]; t[i, j] = bf16(x[i, j]); y[i, j] = f32(t[i, j]) + 1.0; z[i, j] = exp(t[i, j])");
+  expect_keeps(fuse, "arg x : i32[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
                "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])");
+  expect_turns(fuse, "arg x : u8[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
+               "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])",
+               "y[i, j] = f32(x[i, j]) + 1.0; z[i, j] = exp(f32(x[i, j]))");
+  // The product would have factors of another type.
+  expect_keeps(fuse,
+               "arg x : bf16[4, 8] in; arg w : f32[8, 4] in; arg y : f32[4, 8] out; arg z : f32[4, 4] out",
+               "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; "
+               "z[i, j] = sum[k] t[i, k] * w[k, j]");
 }
 
 TEST(FuseRefuses, ToComputeAnElementForEachReader) {
@@ -251,8 +263,8 @@ TEST(FuseRefuses, ToReplaceATemporaryByAnArgumentThatIsNotACopyOfAllOfIt) {
 
 TEST(FuseRefuses, SeveralReadsOfAnElementByReadersOfParts) {
   // Together, the readers have as many elements as t, but read two of them twice.
-  expect_keeps(fuse, "arg x : u8[4] in; arg a : f32[2] out; arg b : f32[2] out",
-               "temp t : f32[4]; t[i] = f32(x[i]); a[i] = t[i] * t[i + 2]; b[i] = t[i]");
+  expect_keeps(fuse, "arg x : f32[4] in; arg a : f32[2] out; arg b : f32[2] out",
+               "temp t : f32[4]; t[i] = -x[i]; a[i] = t[i] * t[i + 2]; b[i] = t[i]");
 }
 
 TEST(FuseRefuses, ValuesThatNothingReads) {

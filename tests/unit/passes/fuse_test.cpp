@@ -40,6 +40,25 @@ TEST(Fuse, CopiesAreSubstitutedInContractions) {
                "y[n, o] = sum[i] x[row + n, i] * w[i, o]", "symbol row in 0..96 step 4");
 }
 
+// Elements keep their row-major numbers.
+TEST(Fuse, ReshapesAreSubstitutedInSeveralConsumers) {
+  const char* arguments =
+      "arg x : f32[4, 24] in; arg w : f32[4, 3, 8] in; arg y : f32[4, 3, 8] out; arg z : f32[3, 4, 4] out";
+  expect_turns(fuse, arguments,
+               "temp t : f32[4, 3, 8]; t[i, h, d] = x[i, 8*h + d]; y[i, h, d] = exp(t[i, h, d]); "
+               "z[h, i, j] = sum[d] t[i, h, d] * w[j, h, d]",
+               "y[i, h, d] = exp(x[i, 8*h + d]); z[h, i, j] = sum[d] x[i, 8*h + d] * w[j, h, d]");
+  // Elements change their order, or some are left out.
+  expect_keeps(fuse, arguments,
+               "temp t : f32[4, 3, 8]; t[i, h, d] = x[i, h + 3*d]; y[i, h, d] = exp(t[i, h, d]); "
+               "z[h, i, j] = sum[d] t[i, h, d] * w[j, h, d]");
+  expect_keeps(
+      fuse,
+      "arg x : f32[4, 32] in; arg w : f32[4, 3, 8] in; arg y : f32[4, 3, 8] out; arg z : f32[3, 4, 4] out",
+      "temp t : f32[4, 3, 8]; t[i, h, d] = x[i, 8*h + d]; y[i, h, d] = exp(t[i, h, d]); "
+      "z[h, i, j] = sum[d] t[i, h, d] * w[j, h, d]");
+}
+
 TEST(Fuse, CopiesAreSubstitutedInProductsOfUnusualOperands) {
   // The other factor is padded, has no summed loop, or has all loops of the product.
   expect_turns(fuse, "arg x : f32[4, 8] in; arg w : f32[8, 5] in; arg y : f32[4, 5] out",

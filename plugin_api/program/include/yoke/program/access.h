@@ -95,6 +95,9 @@ void run_in_order(const Program& program, std::span<std::int64_t> symbols, const
 // Distance in elements between neighbors along each dimension; row major.
 std::vector<std::uint64_t> strides_of(const Tensor& tensor);
 
+// The row-major number of the element, if all indices are affine and undivided and nothing overflows.
+std::optional<Affine> flat_element(const Program& program, const Access& access);
+
 // Whether some index of the access is an element of an integer tensor: a gather or a scatter.
 bool has_element_index(const Access& access);
 
