@@ -3,6 +3,7 @@
 #include <yoke/ext/memory.h>
 
 #include <sstream>
+#include <stdexcept>
 
 #include "../../support/attention_text.h"
 #include "gpu_bench.h"
@@ -145,7 +146,14 @@ Row bf16_product(Bench& bench, double bar) {
   const Linked linked = bench.link(product(n));
   const double yoke = bench.seconds_of([&] { bench.stream().launch(*linked.routine); });
   const double operations = 2.0 * static_cast<double>(n * n * n);
-  const double peer = cublas_seconds(bench, n);
+  double peer = 0;
+  try {
+    peer = cublas_seconds(bench, n);
+  } catch (const Error&) {
+    throw;  // yoke's own
+  } catch (const std::runtime_error& error) {
+    return not_measured(error.what() + ("; yoke reaches " + without_bar(yoke, operations).detail));
+  }
   return share(100 * peer / yoke, bar, text_of(operations / yoke, operations / peer, 1e12, "TFLOP/s"));
 }
 

@@ -8,6 +8,7 @@
 #include <cublasLt.h>
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <type_traits>
 
 namespace yoke::bench {
@@ -15,8 +16,9 @@ namespace {
 
 struct CublasLt {
   CublasLt() {
-    for (const char* name : {"libcublasLt.so.13", "libcublasLt.so.12"}) {
-      library = library == nullptr ? ::dlopen(name, RTLD_NOW | RTLD_LOCAL) : library;
+    const char* chosen = std::getenv("YOKE_CUBLASLT_LIBRARY");
+    for (const char* name : {chosen, "libcublasLt.so.13", "libcublasLt.so.12"}) {
+      library = library == nullptr && name != nullptr ? ::dlopen(name, RTLD_NOW | RTLD_LOCAL) : library;
     }
     if (library == nullptr) {
       throw std::runtime_error("libcublasLt.so.13 cannot be opened");

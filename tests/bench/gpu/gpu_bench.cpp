@@ -17,6 +17,7 @@ namespace yoke::bench {
 namespace {
 
 constexpr int kRepeats = 7;
+constexpr int kLost = 3;  // exit status: the device is lost, and with it the cases after the last printed one
 
 double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -173,8 +174,11 @@ namespace {
 namespace po = boost::program_options;
 
 nlohmann::json to_json(const Row& row) {
-  nlohmann::json json = {
-      {"name", row.name}, {"unit", row.unit}, {"detail", row.detail}, {"missing", row.missing}};
+  nlohmann::json json = {{"name", row.name},
+                         {"unit", row.unit},
+                         {"detail", row.detail},
+                         {"missing", row.missing},
+                         {"lost", row.lost}};
   if (row.missing.empty()) {
     json["value"] = row.value;
   }
@@ -186,7 +190,11 @@ nlohmann::json to_json(const Row& row) {
   return json;
 }
 
-void print(const Row& row) {
+void print(const Row& row, bool as_json) {
+  if (as_json) {
+    std::cout << to_json(row) << std::endl;  // now, as a later case may end the program
+    return;
+  }
   std::printf("%-52s ", row.name.c_str());
   if (!row.missing.empty()) {
     std::printf("not measured: %s\n", row.missing.c_str());
@@ -212,6 +220,27 @@ std::shared_ptr<Device> open_device(Backend& backend, std::vector<std::string> o
   return backend.open_device(0, backend.parse_options(options));
 }
 
+std::vector<Case> chosen_cases(const std::string& text, std::size_t first) {
+  std::vector<Case> chosen = cases();
+  chosen.erase(chosen.begin(), chosen.begin() + static_cast<std::ptrdiff_t>(std::min(first, chosen.size())));
+  std::erase_if(chosen, [&](const Case& one) { return one.name.find(text) == std::string::npos; });
+  return chosen;
+}
+
+Row measure(const Case& one, const std::function<Bench&(const std::string&)>& open) {
+  Row row;
+  try {
+    row = one.run(open(one.option));
+  } catch (const Error& error) {
+    row.missing = error.what();
+    row.lost = error.code() == ErrorCode::kDeviceLost;
+  } catch (const std::exception& error) {
+    row.missing = error.what();
+  }
+  row.name = one.name;
+  return row;
+}
+
 int run(int argc, char** argv) {
   po::options_description described("gpu_bench: times the parts of training on a GPU backend");
   described.add_options()("help", "print this text")(
@@ -219,7 +248,9 @@ int run(int argc, char** argv) {
       "option", po::value<std::vector<std::string>>()->default_value({}, ""),
       "option of the device, name=value")("only", po::value<std::string>()->default_value(""),
                                           "run the cases whose names contain this text")(
-      "small", "tiny sizes, to test the benchmark itself; the figures mean nothing")("json", "print JSON");
+      "first", po::value<std::size_t>()->default_value(0), "leave out this many cases")(
+      "small", "tiny sizes, to test the benchmark itself; the figures mean nothing")(
+      "json", "print JSON: a line for each case, then one for the device");
   po::variables_map given;
   po::store(po::parse_command_line(argc, argv, described), given);
   if (given.count("help") != 0) {
@@ -227,7 +258,6 @@ int run(int argc, char** argv) {
     return 0;
   }
   RuntimeOptions options;
-  options.plugin_dirs = {YOKE_BENCH_PLUGIN_DIR};
   options.strict = true;
   Runtime runtime(options);
   const std::shared_ptr<Backend> backend = runtime.backend(given["backend"].as<std::string>());
@@ -239,33 +269,24 @@ int run(int argc, char** argv) {
   const auto texts = given["option"].as<std::vector<std::string>>();
   Bench bench(open_device(*backend, texts, ""), small);
   std::map<std::string, Bench> others;  // by option
-  nlohmann::json rows = nlohmann::json::array();
+  const auto open = [&](const std::string& option) -> Bench& {
+    return option.empty()
+               ? bench
+               : others.try_emplace(option, open_device(*backend, texts, option), small).first->second;
+  };
   bool all_met = true;
-  for (const Case& one : cases()) {
-    if (one.name.find(given["only"].as<std::string>()) == std::string::npos) {
-      continue;
-    }
-    Row row;
-    try {
-      const auto open = [&](const std::string& option) -> Bench& {
-        return others.try_emplace(option, open_device(*backend, texts, option), small).first->second;
-      };
-      row = one.run(one.option.empty() ? bench : open(one.option));
-    } catch (const std::exception& error) {
-      row.missing = error.what();
-    }
-    row.name = one.name;
+  for (const Case& one : chosen_cases(given["only"].as<std::string>(), given["first"].as<std::size_t>())) {
+    const Row row = measure(one, open);
     all_met = all_met && row.is_met();
-    rows.push_back(to_json(row));
-    if (given.count("json") == 0) {
-      print(row);
+    print(row, given.count("json") != 0);
+    if (row.lost) {
+      return kLost;
     }
   }
   if (given.count("json") != 0) {
     std::cout << nlohmann::json{{"device", bench.device().info().name},
                                 {"backend", backend->name()},
-                                {"copy_bytes_per_second", bench.copy_bandwidth()},
-                                {"rows", rows}}
+                                {"copy_bytes_per_second", bench.copy_bandwidth()}}
               << "\n";
   }
   return all_met || small ? 0 : 1;

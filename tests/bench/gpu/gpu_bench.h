@@ -33,6 +33,7 @@ struct Row {
   bool at_least = false;
   std::string detail;   // "1.92 of 2.41 TB/s"
   std::string missing;  // why there is no value; empty: there is one
+  bool lost = false;    // the device failed, and can run nothing else
 
   bool is_met() const { return missing.empty() && (!bar || (at_least ? value >= *bar : value <= *bar)); }
 };

@@ -1,135 +1,94 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # tests/bench/gpu/run.py: everything that needs a GPU, in one command.
-"""Builds yoke, then, on the GPU of a backend: times the parts of training against their bars, times MNIST and a GPT beside
-PyTorch where it is installed, compares training with the backend cc, runs a short training under compute-sanitizer where it
-is installed, and runs the conformance kit. With cuda, repeats timings, training and kit on hip over the CUDA driver. Prints
-a table, writes JSON, and exits with 1 if a step fails or a bar is missed, and with 77 if there is no GPU."""
+"""Builds yoke, then, on the GPU of a backend: times the parts of training against their bars, compares training with the
+backend cc, runs a short training under compute-sanitizer where it is installed, times MNIST and a GPT beside PyTorch where
+it is installed, runs the conformance kit, and lists the kernels of figures that miss their bars. With cuda, repeats timings,
+training and kit on hip over the CUDA driver. Prints a table, writes JSON after each row, and exits with 1 if a step fails or
+a bar is missed, and with 77 if there is no GPU."""
 import argparse
 import json
 import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import peers
+import programs
+
 SKIP = 77
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-TORCH_STEP = """
-import sys, time, torch
-mode, batch = sys.argv[1], int(sys.argv[2])
-model = torch.nn.Sequential(torch.nn.Linear(784, 500), torch.nn.ReLU(), torch.nn.Linear(500, 10)).cuda()
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-loss_of = torch.nn.CrossEntropyLoss()
-x, y = torch.rand(60000, 784, device="cuda"), torch.randint(10, (60000,), device="cuda")
-def step(x, y):
-    optimizer.zero_grad()
-    loss_of(model(x), y).backward()
-    optimizer.step()
-if mode == "compiled":
-    forward = torch.compile(lambda x, y: loss_of(model(x), y), mode="reduce-overhead")
-    def step(x, y):
-        optimizer.zero_grad()
-        forward(x, y).backward()
-        optimizer.step()
-count = 60000 // batch
-def epoch():
-    for i in range(count):
-        step(x[i * batch:i * batch + batch], y[i * batch:i * batch + batch])
-    torch.cuda.synchronize()
-epoch()
-best = 1e9
-for _ in range(5):
-    start = time.perf_counter()
-    epoch()
-    best = min(best, (time.perf_counter() - start) / count)
-print(best)
-"""
+LONGEST_KERNELS = 25  # that are listed for a figure that misses its bar
 
 
-# The model of yoke/models.h: pre-norm, GELU, learned positions, an output layer that shares the embedding, no biases.
-TORCH_GPT = """
-import sys, time, torch
-from torch import nn
-from torch.nn import functional as F
-half = sys.argv[1] == "bf16"
-torch.set_float32_matmul_precision("highest")
-layers, heads, width, context, batch, symbols = 12, 12, 768, 1024, 8, 65
-class Layer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.LayerNorm(width, bias=False), nn.LayerNorm(width, bias=False)
-        self.qkv, self.out = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.up, self.down = nn.Linear(width, 4 * width, bias=False), nn.Linear(4 * width, width, bias=False)
-    def forward(self, x):
-        parts = self.qkv(self.first(x)).view(batch, context, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
-        mixed = F.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, context, width))
-        return x + self.down(F.gelu(self.up(self.second(x))))
-class Gpt(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.symbols, self.positions = nn.Embedding(symbols, width), nn.Embedding(context, width)
-        self.layers = nn.Sequential(*[Layer() for _ in range(layers)])
-        self.last = nn.LayerNorm(width, bias=False)
-    def forward(self, x, y):
-        hidden = self.layers(self.symbols(x) + self.positions.weight)
-        logits = F.linear(self.last(hidden), self.symbols.weight)
-        return F.cross_entropy(logits.view(-1, symbols).float(), y.view(-1))
-model = Gpt().cuda()
-optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
-run = torch.compile(model)
-data = torch.randint(symbols, (batch, context + 1), device="cuda")
-def step():
-    optimizer.zero_grad()
-    with torch.autocast("cuda", torch.bfloat16, enabled=half):
-        loss = run(data[:, :-1], data[:, 1:])
-    loss.backward()
-    optimizer.step()
-for _ in range(5):
-    step()
-torch.cuda.synchronize()
-start = time.perf_counter()
-for _ in range(15):
-    step()
-torch.cuda.synchronize()
-print(15 * batch * context / (time.perf_counter() - start))
-"""
-
-
-def write_images(folder):
+def write_images(folder, count):
     """Files like MNIST's with random pixels, so that the timings need no download."""
     def idx(name, dims, data):
         header = bytes([0, 0, 8, len(dims)]) + b"".join(dim.to_bytes(4, "big") for dim in dims)
         (folder / name).write_bytes(header + data)
-    for name, count in (("train", 60000), ("t10k", 1000)):
+    for name, count in (("train", count), ("t10k", 1000)):
         idx(f"{name}-images-idx3-ubyte", [count, 28, 28], random.Random(count).randbytes(count * 784))
         idx(f"{name}-labels-idx1-ubyte", [count], bytes(i % 10 for i in range(count)))
 
 
-class Steps:
-    """Runs the steps and keeps their rows: name, value, bar, whether it is met."""
+class Report:
+    """The rows: name, whether it is met (None: not measured), text. The file always holds what is known so far."""
 
-    def __init__(self, deadline):
-        self.rows = []
-        self.deadline = deadline
+    def __init__(self, file, gpu):
+        self.file = pathlib.Path(file) if file else None
+        self.facts = {"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "rows": [], "steps": [], "timings": {}}
 
-    def add(self, name, ok, text):
-        self.rows.append({"name": name, "ok": ok, "text": text})
+    def add(self, name, ok, text, **more):
+        self.facts["rows"].append({"name": name, "ok": ok, "text": text, **more})
         print(f"{'ok    ' if ok else 'missing' if ok is None else 'FAILED'} {name}: {text}", flush=True)
+        self.write()
 
-    def command(self, words, **more):
+    def write(self):
+        if self.file:
+            part = self.file.with_name(self.file.name + ".part")
+            part.write_text(json.dumps(self.facts, indent=1) + "\n")
+            part.replace(self.file)
+
+
+class Run:
+    """What the steps share: options, programs, and the time at which the current step must end."""
+
+    def __init__(self, options, report, folder, environment, data):
+        self.options, self.report, self.folder, self.environment, self.data = options, report, folder, environment, data
+        self.yoke, self.bench = folder / "bin" / "yoke", folder / "bin" / "gpu_bench"
+        self.python, self.no_peer = None, "not compared"
+        self.peers, self.missed = {}, []  # missed: name, words of a command that runs its kernels
+        self.deadline = 0
+
+    def command(self, words, environment=None):
+        """Like subprocess.run. At the end of the step's time the command may report, and is then killed."""
         left = self.deadline - time.monotonic()
         if left <= 0:
-            return subprocess.CompletedProcess(words, 124, "", "the whole run exceeded its time limit")
-        try:
-            return subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False, timeout=left, **more)
-        except subprocess.TimeoutExpired:
-            return subprocess.CompletedProcess(words, 124, "", f"did not finish within {left:.0f} s")
+            return subprocess.CompletedProcess(words, 124, "", "not run: the time of this step is used up")
+        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+                                       env=environment or self.environment, start_new_session=True)
+            late = ""
+            try:
+                process.wait(left)
+            except subprocess.TimeoutExpired:
+                late = f"\ndid not finish within {left:.0f} s"
+                peers.stop(process, signal.SIGINT)
+            output.seek(0)
+            errors.seek(0)
+            return subprocess.CompletedProcess(words, 124 if late else process.returncode, output.read(), errors.read() + late)
+
+    def bar(self, name, met, text, words=None):
+        """A row with a bar. `words`: a command of yoke that runs its kernels. Tiny sizes meet every bar."""
+        if not met:
+            self.missed.append((name, words))
+        self.report.add(name, met or self.options.small, text)
 
 
 def last_line(run):
@@ -142,204 +101,269 @@ def gpu_of(backend):
     if backend == "cuda" or "YOKE_HIP_LIBRARY" in os.environ:  # hip on the CUDA driver: tests/hip_on_cuda
         if not shutil.which("nvidia-smi"):
             return None, "nvidia-smi is missing; install the NVIDIA driver"
-        run = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+        words = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total,clocks.max.sm", "--format=csv,noheader"]
+        run = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
         return (run.stdout.strip(), "") if run.returncode == 0 and run.stdout.strip() else (None, last_line(run))
     return ("/dev/kfd", "") if os.path.exists("/dev/kfd") else (None, "/dev/kfd is missing; load the amdgpu driver")
 
 
-def build(folder, steps):
-    targets = ["yoke", "yoke_backend_cc", "yoke_backend_cuda", "yoke_backend_hip", "yoke-conformance", "gpu_bench", "hip_on_cuda"]
-    start = time.monotonic()
-    run = steps.command(["cmake", "--preset", "release", "-B", folder, "-DYOKE_UNITY=ON"], cwd=ROOT)
-    if run.returncode == 0:
-        run = steps.command(["cmake", "--build", folder, "--parallel", "--target", *targets], cwd=ROOT)
-    steps.add("build", run.returncode == 0, f"{time.monotonic() - start:.0f} s" if run.returncode == 0 else run.stdout[-2000:])
-    return run.returncode == 0
+def rows_of(run, backend, *words, environment=None):
+    """The rows of gpu_bench by name. A case that ends the program, or loses the device, is reported; the others run."""
+    rows, device = {}, None
+    small = ["--small"] if run.options.small else []
+    while device is None:
+        done = run.command([run.bench, "--backend", backend, "--json", "--first", len(rows), *small, *words], environment)
+        found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{") and line.endswith("}")]
+        device = next((line for line in found if "device" in line), None)
+        found = {line["name"]: line for line in found if "name" in line}
+        rows.update(found)
+        if device is None and (done.returncode == 124 or (not found and len(rows) == 0)):
+            run.report.add(f"timings: {backend}", False, last_line(done))
+            break
+        if device is None and done.returncode != 3:  # 3: the device is lost, and the last row says so
+            rows[f"case {len(rows) + 1}"] = {"name": f"case {len(rows) + 1}", "missing": last_line(done), "lost": True}
+    return rows, device
 
 
-def loss_of(steps, yoke, backend, data, environment=None):
-    words = [yoke, "train", "--backend", backend, "--shards", "1", "--data", data, "--model", "mlp:64", "--batch", "100", "--epochs", "2",
-             "--lr", "0.1", "--json"]
-    run = steps.command(words, env=environment)
-    if run.returncode != 0:
-        return None, last_line(run)
-    report = json.loads(run.stdout.strip().splitlines()[-1])
-    return report["train_loss"], report
+def timings(run):
+    rows, device = rows_of(run, run.options.backend)
+    run.report.facts["timings"] = {"device": device, "rows": list(rows.values())}
+    for name, row in rows.items():
+        if row["missing"]:
+            run.report.add(name, False if row.get("lost") else None, row["missing"])
+            continue
+        bar = f" (bar {'>=' if row['at_least'] else '<='} {row['bar']})" if "bar" in row else ""
+        small = ["--small"] if run.options.small else []
+        run.bar(name, row.get("met", True), f"{row['value']:.3g} {row['unit']}{bar} {row['detail']}",
+                [run.bench, "--backend", run.options.backend, "--option", "graphs=off", "--only", name, *small])
 
 
-def parity(steps, yoke, backend, data, environment=None):
+def start_peers(run):
+    run.python, found = peers.find_python(run.options.small)
+    if run.python is None:
+        run.no_peer = found
+        return
+    run.report.facts["peer"] = found
+    print(found, flush=True)
+    for script, words in ((peers.MNIST, "eager"), (peers.MNIST, "compiled"), (peers.GPT, "f32"), (peers.GPT, "bf16")):
+        run.peers[words] = peers.Peer(run.python, script, [words], run.options.small)
+
+
+def train(run, backend, words, environment=None):
+    """The report of a training run, or None and why there is none."""
+    done = run.command([run.yoke, "train", "--backend", backend, "--shards", "1", "--json", *words], environment)
+    try:
+        return json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else None, last_line(done)
+    except (IndexError, ValueError) as error:
+        return None, str(error)
+
+
+def parity(run, backend, environment=None):
     name = "training equals cc" + (": hip over the shim" if environment else "")
-    mine, report = loss_of(steps, yoke, backend, data, environment)
-    peer, _ = loss_of(steps, yoke, "cc", data)
+    words = ["--data", run.data, "--model", "mlp:64", "--batch", "100", "--epochs", "2", "--lr", "0.1"]
+    mine, why = train(run, backend, words, environment)
+    peer, why_not = train(run, "cc", words)
     if mine is None or peer is None:
-        steps.add(name, False, str(report))
+        run.report.add(name, False, why if mine is None else "cc: " + why_not)
         return
-    difference = abs(mine - peer) / max(abs(peer), 1e-9)
-    steps.add(name, difference < 1e-3, f"loss {mine:.6f}, on cc {peer:.6f}")
+    mine, peer = mine["train_loss"], peer["train_loss"]
+    run.report.add(name, abs(mine - peer) / max(abs(peer), 1e-9) < 1e-3, f"loss {mine:.6f}, on cc {peer:.6f}")
 
 
-def torch_step(steps, python, mode):
-    run = steps.command([python, "-c", TORCH_STEP, mode, "32"])
-    return float(run.stdout.strip().splitlines()[-1]) if run.returncode == 0 else None
-
-
-def mnist(steps, yoke, backend, python, data):
-    run = steps.command([yoke, "train", "--backend", backend, "--shards", "1", "--data", data, "--model", "mlp:500", "--batch",
-                         "32", "--epochs", "3", "--lr", "0.1", "--json"])
-    if run.returncode != 0:
-        steps.add("MNIST, batch 32", False, last_line(run))
+def sanitizer(run):
+    program = shutil.which("compute-sanitizer") or shutil.which("compute-sanitizer", path="/usr/local/cuda/bin")
+    if not program:
+        run.report.add("compute-sanitizer", None, "not installed")
         return
-    step = 32 / json.loads(run.stdout.strip().splitlines()[-1])["examples_per_second"]
+    done = run.command([program, "--error-exitcode", "9", run.yoke, "train", "--backend", run.options.backend, "--epochs", "1",
+                        "--batch", "600"])
+    run.report.add("compute-sanitizer", done.returncode == 0, last_line(done))
+
+
+def wait_for_peers(run):
+    for peer in run.peers.values():
+        peer.wait_until_ready(run.deadline)
+
+
+def mnist(run):
+    words = ["--data", run.data, "--model", "mlp:500", "--batch", "32", "--epochs", "3", "--lr", "0.1"]
+    mine, why = train(run, run.options.backend, words)
+    if mine is None:
+        run.report.add("MNIST, batch 32", False, why)
+        return
+    step = 32 / mine["examples_per_second"]
     for mode, bar in (("eager", 0.5), ("compiled", 1.0)):
-        peer = torch_step(steps, python, mode) if python else None
         name = f"MNIST 784-500-10, batch 32, of PyTorch {mode}"
+        peer, why = run.peers[mode].measure(run.deadline) if mode in run.peers else (None, run.no_peer)
         if peer is None:
-            steps.add(name, None, f"{step * 1e6:.1f} us a step; PyTorch with CUDA is missing, set YOKE_PEER_PYTHON")
+            run.report.add(name, None, f"{step * 1e6:.1f} us a step; {why}")
         else:
-            steps.add(name, step / peer <= bar, f"{step / peer:.2f} (bar {bar}), {step * 1e6:.1f} of {peer * 1e6:.1f} us")
+            run.bar(name, step / peer <= bar, f"{step / peer:.2f} (bar {bar}), {step * 1e6:.1f} of {peer * 1e6:.1f} us",
+                    [run.yoke, "train", "--backend", run.options.backend, "--option", "graphs=off", "--shards", "1", *words])
 
 
-def tokens_per_second(steps, yoke, backend, data, precision):
-    """Of the second of two epochs of 9 steps, and why there is none."""
-    words = [yoke, "train", "--backend", backend, "--shards", "1", "--data", data, "--model", "gpt:layers=12,heads=12,width=768,context=1024",
-             "--batch", "8", "--optimizer", "adamw", "--lr", "3e-4", "--epochs", "2", "--json", *precision]
-    run = steps.command(words)
-    if run.returncode != 0:
-        return None, last_line(run)
-    return 1024 * json.loads(run.stdout.strip().splitlines()[-1])["history"][-1]["examples_per_second"], ""
-
-
-def gpt(steps, yoke, backend, python, data):
+def gpt(run):
     """Tokens per second of a GPT compared with torch.compile, in f32, in bf16 and, for cuda, in bf16 with attention by cuDNN."""
+    small = run.options.small
+    layers, heads, width, context, batch = (1, 2, 32, 16, 2) if small else (12, 12, 768, 1024, 8)
     draw = random.Random(1)
-    text = pathlib.Path(data) / "text.txt"
-    text.write_text("".join(chr(32 + draw.randrange(65)) for _ in range(8 * 10 * 1025)), encoding="utf-8")
+    text = run.data / "text.txt"
+    text.write_text("".join(chr(32 + draw.randrange(65)) for _ in range(batch * 10 * (context + 1))), encoding="utf-8")
     half = ["--precision", "bf16"]
-    peers = {}
     ways = [("f32", "", []), ("bf16", "", half)]
-    if backend == "cuda":
+    if run.options.backend == "cuda":
         ways.append(("bf16", " with attention by cuDNN", [*half, "--option", "vendor_attention=on"]))
-    for type_name, way, precision in ways:
-        name = f"GPT 12 x 12 x 768, context 1024, batch 8, AdamW, {type_name}{way}: tokens/s of torch.compile"
-        mine, why = tokens_per_second(steps, yoke, backend, text, precision)
+    found = {}
+    for kind, way, more in ways:
+        name = f"GPT 12 x 12 x 768, context 1024, batch 8, AdamW, {kind}{way}: tokens/s of torch.compile"
+        words = ["--data", text, "--model", f"gpt:layers={layers},heads={heads},width={width},context={context}", "--batch", batch,
+                 "--optimizer", "adamw", "--lr", "3e-4", "--epochs", "2", *more]
+        mine, why = train(run, run.options.backend, words)
+        if kind not in found:
+            found[kind] = run.peers[kind].measure(run.deadline) if kind in run.peers else (None, run.no_peer)
+        peer, why_not = found[kind]
         if mine is None:
-            steps.add(name, False, why)
+            run.report.add(name, False, why)
             continue
-        if python and type_name not in peers:
-            peers[type_name] = steps.command([python, "-c", TORCH_GPT, type_name])
-        run = peers.get(type_name)
-        if run is None or run.returncode != 0:
-            steps.add(name, None, f"{mine:.0f} tokens/s; " + (last_line(run) if run else "PyTorch with CUDA is missing, set YOKE_PEER_PYTHON"))
-            continue
-        peer = float(run.stdout.strip().splitlines()[-1])
-        steps.add(name, mine >= peer, f"{100 * mine / peer:.0f} % (bar 100 %), {mine:.0f} of {peer:.0f} tokens/s")
+        tokens = context * mine["history"][-1]["examples_per_second"]  # of the second of two epochs of 9 steps
+        if peer is None:
+            run.report.add(name, None, f"{tokens:.0f} tokens/s; {why_not}")
+        else:
+            run.bar(name, tokens >= peer, f"{100 * tokens / peer:.0f} % (bar 100 %), {tokens:.0f} of {peer:.0f} tokens/s",
+                    [run.yoke, "train", "--backend", run.options.backend, "--option", "graphs=off", "--shards", "1", *words])
 
 
-def shim_environment(folder):
+def kit(run, backend, count, environment=None):
+    plugin = run.folder / "lib" / "yoke" / f"libyoke_backend_{backend}.so"
+    small = ["--filter", "copy.*", "--filter", "program.random-*"] if run.options.small else []
+    done = run.command([run.folder / "bin" / "yoke-conformance", plugin, "--programs", count, "--seed", 1, "--timeout", 60, *small], environment)
+    name = "conformance kit" + (": hip over the shim" if environment else "")
+    failed = [line for line in done.stdout.splitlines() if "fail" in line.lower()][:40] if done.returncode else []
+    run.report.add(name, done.returncode == 0, last_line(done), failed=failed)
+
+
+def kernels(run):
+    """Lists the kernels of figures that miss their bars: times, registers, spilled bytes. Graphs are off meanwhile."""
+    if run.options.backend != "cuda":
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, words) in enumerate(run.missed):
+            file = pathlib.Path(folder) / f"{number}.json"
+            done = run.command(words, {**run.environment, "YOKE_KERNEL_TIMES": str(file),
+                                       "YOKE_CUDA_LIBRARY": str(run.folder / "tests" / "bench" / "libkernel_times.so")})
+            if not file.exists():
+                run.report.add(f"kernels of {name}", None, last_line(done))
+                continue
+            found = sorted((json.loads(line) for line in file.read_text().splitlines()), key=lambda row: -row["total_us"])
+            texts = [f"{row['kernel']} {row['launches']} x {row['mean_us']:.1f} us" for row in found[:3]]
+            run.report.add(f"kernels of {name}", None, "; ".join(texts) or "none", kernels=found[:LONGEST_KERNELS])
+
+
+def shim_environment(run):
     """The variables with which the plugin hip runs on the CUDA driver (tests/hip_on_cuda)."""
-    shim = str(folder / "tests" / "hip_on_cuda" / "libamdhip64.so.6")
-    return {**os.environ, "YOKE_HIP_LIBRARY": shim, "YOKE_HIPRTC_LIBRARY": shim, "YOKE_HIPBLASLT_LIBRARY": "/nonexistent.so"}
+    shim = str(run.folder / "tests" / "hip_on_cuda" / "libamdhip64.so.6")
+    return {**run.environment, "YOKE_HIP_LIBRARY": shim, "YOKE_HIPRTC_LIBRARY": shim, "YOKE_HIPBLASLT_LIBRARY": "/nonexistent.so"}
 
 
-def compare_with_shim(steps, bench, environment):
+def compare_with_shim(run):
     """Every timing of hip over the shim is within 5 % of that of cuda; both without the vendor's library."""
-    reports = []
-    for backend, variables in (("cuda", None), ("hip", environment)):
-        run = steps.command([bench, "--backend", backend, "--option", "vendor=off", "--json"], env=variables)
-        try:
-            reports.append({row["name"]: row for row in json.loads(run.stdout.strip().splitlines()[-1])["rows"]})
-        except (IndexError, ValueError):
-            steps.add("hip over the shim", False, f"{backend}: {last_line(run)}")
-            return
-    for name, row in reports[0].items():
-        other = reports[1].get(name, {"missing": "no such row"})
+    mine, _ = rows_of(run, "cuda", "--option", "vendor=off")
+    others, _ = rows_of(run, "hip", "--option", "vendor=off", environment=shim_environment(run))
+    for name, row in mine.items():
+        other = others.get(name, {"missing": "no such row"})
         if row["missing"] or other["missing"]:
-            steps.add(f"hip over the shim: {name}", None, row["missing"] or other["missing"])
+            run.report.add(f"hip over the shim: {name}", False if other.get("lost") else None, row["missing"] or other["missing"])
             continue
         slower = row["value"] / other["value"] if row.get("at_least") else other["value"] / row["value"]
-        steps.add(f"hip over the shim: {name}", slower <= 1.05, f"{slower:.3f} of the time of cuda (bar 1.05)")
+        run.report.add(f"hip over the shim: {name}", slower <= 1.05 or run.options.small,
+                       f"{slower:.3f} of the time of cuda (bar 1.05)", cuda=row["value"], hip=other["value"])
 
 
-def torch_python():
-    for python in (os.environ.get("YOKE_PEER_PYTHON"), sys.executable, "python3"):
-        if python and shutil.which(python):
-            probe = subprocess.run([python, "-c", "import torch; assert torch.cuda.is_available()"], capture_output=True, check=False)
-            if probe.returncode == 0:
-                return python
-    return None
+def steps_of(options):
+    """The steps, and the seconds of 8 minutes by which each must end: what a step leaves is for those after it. PyTorch
+    prepares while steps run that time nothing."""
+    backend, count = options.backend, options.programs
+    steps = [("timings", 80, timings), ("start PyTorch", 100, start_peers), ("parity", 120, lambda run: parity(run, backend)),
+             ("sanitizer", 160, sanitizer)]
+    if backend == "cuda":
+        steps += [("parity of hip over the shim", 175, lambda run: parity(run, "hip", shim_environment(run)))]
+    steps += [("wait for PyTorch", 200, wait_for_peers), ("MNIST", 220, mnist), ("GPT", 270, gpt),
+              ("conformance kit", 350, lambda run: kit(run, backend, count)), ("kernels", 380, kernels)]
+    if backend == "cuda":
+        steps += [("timings of hip over the shim", 420, compare_with_shim),
+                  ("conformance kit of hip over the shim", 480, lambda run: kit(run, "hip", count // 3, shim_environment(run)))]
+    return steps
 
 
-def timings(steps, bench, backend):
-    run = steps.command([bench, "--backend", backend, "--json"])
+def measure(run):
+    begin = time.monotonic()
     try:
-        report = json.loads(run.stdout.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        steps.add("timings", False, last_line(run))
-        return None
-    for row in report["rows"]:
-        if row["missing"]:
-            steps.add(row["name"], None, row["missing"])
-        else:
-            sign = ">=" if row.get("at_least") else "<="
-            bar = f" (bar {sign} {row['bar']})" if "bar" in row else ""
-            steps.add(row["name"], row.get("met", True), f"{row['value']:.3g} {row['unit']}{bar} {row['detail']}")
-    return report
+        for name, end, step in steps_of(run.options):
+            if not any(text in name for text in run.options.step or [name]):
+                continue
+            start = time.monotonic()
+            run.deadline = begin + end * run.options.minutes / 8
+            try:
+                step(run)
+            except Exception as error:  # pylint: disable=broad-except
+                run.report.add(name, False, f"{type(error).__name__}: {error}")
+            run.report.facts["steps"].append({"name": name, "seconds": round(time.monotonic() - start, 1)})
+            run.report.write()
+    finally:
+        for peer in run.peers.values():
+            peer.close()
 
 
-def kit(steps, folder, backend, programs, environment=None):
-    plugin = folder / "lib" / "yoke" / f"libyoke_backend_{backend}.so"
-    run = steps.command([folder / "bin" / "yoke-conformance", plugin, "--programs", programs, "--timeout", 300], env=environment)
-    steps.add("conformance kit" + (": hip over the shim" if environment else ""), run.returncode == 0, last_line(run))
-
-
-def sanitizer(steps, yoke, backend):
-    if not shutil.which("compute-sanitizer"):
-        steps.add("compute-sanitizer", None, "not installed")
-        return
-    run = steps.command(["compute-sanitizer", "--error-exitcode", "9", yoke, "train", "--backend", backend, "--epochs", "1", "--batch", "600"])
-    steps.add("compute-sanitizer", run.returncode == 0, last_line(run))
-
-
-def measure(steps, folder, backend, programs):
-    yoke = folder / "bin" / "yoke"
-    report = timings(steps, folder / "bin" / "gpu_bench", backend)
-    shim = shim_environment(folder) if backend == "cuda" else None
-    with tempfile.TemporaryDirectory() as data:
-        write_images(pathlib.Path(data))
-        python = torch_python()
-        mnist(steps, yoke, backend, python, data)
-        parity(steps, yoke, backend, data)
-        kit(steps, folder, backend, programs)
-        if shim:
-            compare_with_shim(steps, folder / "bin" / "gpu_bench", shim)
-            parity(steps, yoke, "hip", data, shim)
-            kit(steps, folder, "hip", programs // 3, shim)
-        gpt(steps, yoke, backend, python, data)
-    sanitizer(steps, yoke, backend)
-    return report
+def build(folder):
+    targets = ["yoke", "yoke_probe", "yoke_backend_cc", "yoke_backend_cuda", "yoke_backend_hip", "yoke-conformance", "gpu_bench",
+               "hip_on_cuda", "kernel_times"]
+    start = time.monotonic()
+    for words in (["--preset", "release", "-B", folder, "-DYOKE_UNITY=ON"], ["--build", folder, "--parallel", "--target", *targets]):
+        done = subprocess.run(["cmake", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit("run.py: cannot build yoke:\n" + (done.stdout + done.stderr)[-2000:])
+    print(f"built in {time.monotonic() - start:.0f} s", flush=True)
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--backend", choices=["cuda", "hip"], default="cuda")
-    options.add_argument("--build", default=str(ROOT / "build"), help="build folder; built if necessary; default build")
-    options.add_argument("--json", metavar="FILE", help="write the results to a file")
-    options.add_argument("--programs", type=int, default=300, help="random programs of the conformance kit; default 300")
-    options.add_argument("--minutes", type=float, default=8, help="time limit of the whole run; default 8")
-    arguments = options.parse_args()
-    gpu, why = gpu_of(arguments.backend)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--backend", choices=["cuda", "hip"], default="cuda")
+    parser.add_argument("--build", default=str(ROOT / "build"), metavar="FOLDER", help="build folder; default build")
+    parser.add_argument("--pack", metavar="FILE", help="build, write the programs and their libraries to FILE (.tar.xz), and stop")
+    parser.add_argument("--prebuilt", metavar="FILE", help="use the programs in FILE, written by --pack; build nothing")
+    parser.add_argument("--json", metavar="FILE", help="write the results to a file, after each row")
+    parser.add_argument("--programs", type=int, default=300, help="random programs of the conformance kit; default 300")
+    parser.add_argument("--minutes", type=float, default=8, help="time limit of all measurements; default 8")
+    parser.add_argument("--step", action="append", metavar="TEXT", help="run only steps whose names contain TEXT, such as timings, "
+                        "parity, sanitizer, kit, kernels, shim; for MNIST and GPT beside PyTorch also --step PyTorch; may be repeated")
+    parser.add_argument("--small", action="store_true", help="tiny sizes, to test the command itself; the figures mean nothing")
+    options = parser.parse_args()
+    if options.pack:
+        build(options.build)
+        programs.pack(options.build, options.pack)
+        print(f"{options.pack}: {os.path.getsize(options.pack) / 2**20:.1f} MiB")
+        return 0
+    if options.prebuilt and not os.path.exists(options.prebuilt):
+        parser.error(f"--prebuilt: {options.prebuilt} does not exist; write it with --pack")
+    gpu, why = gpu_of(options.backend)
     if gpu is None:
         print(f"skipped: no GPU: {why}")
         return SKIP
     print(gpu, flush=True)
-    steps = Steps(time.monotonic() + 60 * arguments.minutes)
-    report = None
-    if build(arguments.build, steps):
-        report = measure(steps, pathlib.Path(arguments.build), arguments.backend, arguments.programs)
-    if arguments.json:
-        pathlib.Path(arguments.json).write_text(json.dumps({"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "rows": steps.rows,
-                                                             "timings": report}, indent=1) + "\n")
-    return 0 if all(row["ok"] is not False for row in steps.rows) else 1
+    more = programs.pip_folders([os.environ.get("YOKE_PEER_PYTHON"), sys.executable, "python3"])
+    print("\n".join("libraries of " + name for name in more), flush=True)
+    report = Report(options.json, gpu)
+    with tempfile.TemporaryDirectory() as folder:
+        data, unpacked = pathlib.Path(folder) / "data", pathlib.Path(folder) / "programs"
+        data.mkdir()
+        write_images(data, 640 if options.small else 60000)
+        if options.prebuilt:
+            programs.unpack(options.prebuilt, unpacked)
+        else:
+            build(options.build)
+        used = unpacked if options.prebuilt else pathlib.Path(options.build).resolve()
+        measure(Run(options, report, used, programs.environment(used, more), data))
+    return 0 if all(row["ok"] is not False for row in report.facts["rows"]) else 1
 
 
 if __name__ == "__main__":
