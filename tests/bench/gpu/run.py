@@ -63,7 +63,7 @@ class Run:
         self.options, self.report, self.folder, self.environment, self.data = options, report, folder, environment, data
         self.yoke, self.bench = folder / "bin" / "yoke", folder / "bin" / "gpu_bench"
         self.python, self.no_peer = None, "not compared"
-        self.peers, self.missed = {}, []  # missed: name, words of a command that runs its kernels
+        self.peers, self.missed = {}, {}  # missed: by name, the words of a command that runs its kernels
         self.deadline = 0
 
     def command(self, words, environment=None):
@@ -80,14 +80,17 @@ class Run:
             except subprocess.TimeoutExpired:
                 late = f"\ndid not finish within {left:.0f} s"
                 peers.stop(process, signal.SIGINT)
+            except BaseException:
+                peers.stop(process)
+                raise
             output.seek(0)
             errors.seek(0)
             return subprocess.CompletedProcess(words, 124 if late else process.returncode, output.read(), errors.read() + late)
 
     def bar(self, name, met, text, words=None):
         """A row with a bar. `words`: a command of yoke that runs its kernels. Tiny sizes meet every bar."""
-        if not met:
-            self.missed.append((name, words))
+        if not met and words not in self.missed.values():
+            self.missed[name] = words
         self.report.add(name, met or self.options.small, text)
 
 
@@ -109,7 +112,7 @@ def gpu_of(backend):
 
 def rows_of(run, backend, *words, environment=None):
     """The rows of gpu_bench by name. A case that ends the program, or loses the device, is reported; the others run."""
-    rows, device = {}, None
+    rows, device, idle = {}, None, 0  # idle: runs in succession that measured nothing
     small = ["--small"] if run.options.small else []
     while device is None:
         done = run.command([run.bench, "--backend", backend, "--json", "--first", len(rows), *small, *words], environment)
@@ -117,10 +120,11 @@ def rows_of(run, backend, *words, environment=None):
         device = next((line for line in found if "device" in line), None)
         found = {line["name"]: line for line in found if "name" in line}
         rows.update(found)
-        if device is None and (done.returncode == 124 or (not found and len(rows) == 0)):
+        idle = 0 if found else idle + 1
+        if device is None and (done.returncode == 124 or not rows or idle == 2):
             run.report.add(f"timings: {backend}", False, last_line(done))
             break
-        if device is None and done.returncode != 3:  # 3: the device is lost, and the last row says so
+        if device is None and not any(row.get("lost") for row in found.values()):
             rows[f"case {len(rows) + 1}"] = {"name": f"case {len(rows) + 1}", "missing": last_line(done), "lost": True}
     return rows, device
 
@@ -247,7 +251,7 @@ def kernels(run):
     if run.options.backend != "cuda":
         return
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, words) in enumerate(run.missed):
+        for number, (name, words) in enumerate(run.missed.items()):
             file = pathlib.Path(folder) / f"{number}.json"
             done = run.command(words, {**run.environment, "YOKE_KERNEL_TIMES": str(file),
                                        "YOKE_CUDA_LIBRARY": str(run.folder / "tests" / "bench" / "libkernel_times.so")})
@@ -352,6 +356,7 @@ def main():
     print(gpu, flush=True)
     more = programs.pip_folders([os.environ.get("YOKE_PEER_PYTHON"), sys.executable, "python3"])
     print("\n".join("libraries of " + name for name in more), flush=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what runs is stopped too
     report = Report(options.json, gpu)
     with tempfile.TemporaryDirectory() as folder:
         data, unpacked = pathlib.Path(folder) / "data", pathlib.Path(folder) / "programs"

@@ -76,6 +76,22 @@ class StepsTest(Case):
         self.assertEqual([step["name"] for step in self.results()["steps"]], ["conformance kit"])
 
 
+    def test_what_runs_is_stopped_when_the_command_is_ended(self):
+        for name in ("nvidia-smi", "python3"):
+            write_program(self.folder / "tools" / name, "echo A GPU")
+        write_program(self.folder / "bin" / "gpu_bench", f"echo $$ > {self.folder}/pid; exec sleep 60")
+        script = f"import sys; sys.path.insert(0, {str(pathlib.Path(subject.__file__).parent)!r}); import run; run.build = print; run.main()"
+        process = subprocess.Popen([sys.executable, "-B", "-c", script, "--build", self.folder, "--step", "timings"],
+                                   env={**os.environ, "PATH": f"{self.folder}/tools:{os.environ['PATH']}"}, stdout=subprocess.DEVNULL)
+        while not (self.folder / "pid").exists() or not (self.folder / "pid").read_text().endswith("\n"):
+            time.sleep(0.05)
+            self.assertIsNone(process.poll())
+        process.terminate()
+        self.assertEqual(process.wait(30), 1)
+        with self.assertRaises(ProcessLookupError):
+            os.kill(int((self.folder / "pid").read_text()), 0)
+
+
 class TimingsTest(Case):
     def test_cases_after_one_that_crashes_or_loses_the_device_are_measured(self):
         row = '{"name": "NAME", "missing": "", "lost": false, "value": 1, "unit": "us", "detail": "", "bar": 2, "at_least": AT, "met": MET}'
@@ -92,12 +108,21 @@ class TimingsTest(Case):
         self.assertEqual([(row["name"], row["ok"]) for row in rows.values()],
                          [("good", True), ("case 2", False), ("lost", False), ("bad", False)])
         self.assertIn("broken", rows["case 2"]["text"])
-        self.assertEqual([name for name, _ in run.missed], ["bad"])
+        self.assertEqual(list(run.missed), ["bad"])
 
     def test_rows_before_the_time_limit_are_kept(self):
         write_program(self.folder / "bin" / "gpu_bench", 'echo \'{"name": "slow", "missing": "why", "lost": false}\'; exec sleep 60')
         subject.timings(self.run_of(seconds=1))
         self.assertEqual({name: row["ok"] for name, row in self.rows().items()}, {"timings: hip": False, "slow": None})
+
+    def test_a_device_that_stays_lost_ends_the_timings(self):
+        write_program(self.folder / "bin" / "gpu_bench", """case "$*" in
+            *"--first 0"*) echo '{"name": "lost", "missing": "gone", "lost": true}'; exit 3 ;;
+            esac
+            echo no device >&2; exit 2""")
+        subject.timings(self.run_of())
+        self.assertEqual({name: row["text"] for name, row in self.rows().items()},
+                         {"timings: hip": "no device", "lost": "gone", "case 2": "no device"})
 
     def test_a_program_that_cannot_start_fails_once(self):
         write_program(self.folder / "bin" / "gpu_bench", "echo no device >&2; exit 2")
@@ -146,7 +171,7 @@ class PackedTest(Case):
             found = subprocess.run(["ldd", run.folder / name], env=run.environment, capture_output=True, text=True, check=True).stdout
             outside = [line.split()[0] for line in found.splitlines() if "=>" in line and str(run.folder) not in line]
             self.assertEqual([library for library in outside if not subject.programs.OF_THE_TARGET.match(library)], [], name)
-        run.missed = [("softmax", [run.folder / "bin" / "gpu_bench", "--small", "--only", "softmax gradient", "--option", "graphs=off"])]
+        run.missed = {"softmax": [run.folder / "bin" / "gpu_bench", "--small", "--only", "softmax gradient", "--option", "graphs=off"]}
         subject.kernels(run)
         kernels = self.rows()["kernels of softmax"]["kernels"]
         self.assertEqual([kernel["kernel"] for kernel in kernels], ["yoke_0"])
