@@ -42,7 +42,7 @@ class Report:
 
     def __init__(self, file, gpu):
         self.file = pathlib.Path(file) if file else None
-        self.facts = {"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "rows": [], "steps": [], "timings": {}}
+        self.facts = {"date": time.strftime("%Y-%m-%d"), "gpu": gpu, "rows": [], "steps": [], "timings": {}, "commands": []}
 
     def add(self, name, ok, text, **more):
         self.facts["rows"].append({"name": name, "ok": ok, "text": text, **more})
@@ -68,24 +68,29 @@ class Run:
 
     def command(self, words, environment=None):
         """Like subprocess.run. At the end of the step's time the command may report, and is then killed."""
-        left = self.deadline - time.monotonic()
-        if left <= 0:
+        words = [str(word) for word in words]
+        start = time.monotonic()
+        if start >= self.deadline:
             return subprocess.CompletedProcess(words, 124, "", "not run: the time of this step is used up")
-        with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
-            process = subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
+        with tempfile.TemporaryFile("w+", errors="replace") as output, tempfile.TemporaryFile("w+", errors="replace") as errors:
+            process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors,
                                        env=environment or self.environment, start_new_session=True)
             late = ""
             try:
-                process.wait(left)
+                process.wait(self.deadline - start)
             except subprocess.TimeoutExpired:
-                late = f"\ndid not finish within {left:.0f} s"
+                late = f"\ndid not finish within {self.deadline - start:.0f} s"
                 peers.stop(process, signal.SIGINT)
             except BaseException:
                 peers.stop(process)
                 raise
             output.seek(0)
             errors.seek(0)
-            return subprocess.CompletedProcess(words, 124 if late else process.returncode, output.read(), errors.read() + late)
+            done = subprocess.CompletedProcess(words, 124 if late else process.returncode, output.read(), errors.read() + late)
+        most = 2000 if done.returncode == 0 else 20000
+        self.report.facts["commands"].append({"words": words, "status": done.returncode, "seconds": round(time.monotonic() - start, 1),
+                                              "stdout": done.stdout[-most:], "stderr": done.stderr[-most:]})
+        return done
 
     def bar(self, name, met, text, words=None):
         """A row with a bar. `words`: a command of yoke that runs its kernels. Tiny sizes meet every bar."""
@@ -242,8 +247,7 @@ def kit(run, backend, count, environment=None):
     small = ["--filter", "copy.*", "--filter", "program.random-*"] if run.options.small else []
     done = run.command([run.folder / "bin" / "yoke-conformance", plugin, "--programs", count, "--seed", 1, "--timeout", 60, *small], environment)
     name = "conformance kit" + (": hip over the shim" if environment else "")
-    failed = [line for line in done.stdout.splitlines() if "fail" in line.lower()][:40] if done.returncode else []
-    run.report.add(name, done.returncode == 0, last_line(done), failed=failed)
+    run.report.add(name, done.returncode == 0, last_line(done))
 
 
 def kernels(run):
@@ -314,8 +318,10 @@ def measure(run):
             run.report.facts["steps"].append({"name": name, "seconds": round(time.monotonic() - start, 1)})
             run.report.write()
     finally:
-        for peer in run.peers.values():
+        for name, peer in run.peers.items():
+            run.report.facts["commands"].append({"words": ["PyTorch", name], "stderr": peer.output.read_text(errors="replace")[-20000:]})
             peer.close()
+        run.report.write()
 
 
 def build(folder):

@@ -108,6 +108,8 @@ class TimingsTest(Case):
         self.assertEqual([(row["name"], row["ok"]) for row in rows.values()],
                          [("good", True), ("case 2", False), ("lost", False), ("bad", False)])
         self.assertIn("broken", rows["case 2"]["text"])
+        self.assertEqual([command["status"] for command in self.results()["commands"]], [-11, 3, 1])
+        self.assertEqual(self.results()["commands"][0]["stderr"], "broken\n")
         self.assertEqual(list(run.missed), ["bad"])
 
     def test_rows_before_the_time_limit_are_kept(self):
