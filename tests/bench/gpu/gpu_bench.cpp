@@ -208,14 +208,16 @@ void print(const Row& row, bool as_json) {
   std::fflush(stdout);
 }
 
-// A handle of the device, with one more option if the backend has it.
+// A handle of the device, with those of `more` options that the backend has.
 std::shared_ptr<Device> open_device(Backend& backend, std::vector<std::string> options,
-                                    const std::string& more) {
-  const std::string name = more.substr(0, more.find('='));
+                                    const std::vector<std::string>& more) {
   const std::vector<OptionSpec> specs = backend.option_specs();
-  if (std::any_of(specs.begin(), specs.end(), [&](const OptionSpec& spec) { return spec.name == name; })) {
-    std::erase_if(options, [&](const std::string& option) { return option.starts_with(name + "="); });
-    options.push_back(more);
+  for (const std::string& one : more) {
+    const std::string name = one.substr(0, one.find('='));
+    if (std::any_of(specs.begin(), specs.end(), [&](const OptionSpec& spec) { return spec.name == name; })) {
+      std::erase_if(options, [&](const std::string& option) { return option.starts_with(name + "="); });
+      options.push_back(one);
+    }
   }
   return backend.open_device(0, backend.parse_options(options));
 }
@@ -227,10 +229,10 @@ std::vector<Case> chosen_cases(const std::string& text, std::size_t first) {
   return chosen;
 }
 
-Row measure(const Case& one, const std::function<Bench&(const std::string&)>& open) {
+Row measure(const Case& one, const std::function<Bench&(const std::vector<std::string>&)>& open) {
   Row row;
   try {
-    row = one.run(open(one.option));
+    row = one.run(open(one.options));
   } catch (const Error& error) {
     row.missing = error.what();
     row.lost = error.code() == ErrorCode::kDeviceLost;
@@ -267,12 +269,11 @@ int run(int argc, char** argv) {
   }
   const bool small = given.count("small") != 0;
   const auto texts = given["option"].as<std::vector<std::string>>();
-  Bench bench(open_device(*backend, texts, ""), small);
-  std::map<std::string, Bench> others;  // by option
-  const auto open = [&](const std::string& option) -> Bench& {
-    return option.empty()
-               ? bench
-               : others.try_emplace(option, open_device(*backend, texts, option), small).first->second;
+  Bench bench(open_device(*backend, texts, {}), small);
+  std::map<std::vector<std::string>, Bench> others;  // by options
+  const auto open = [&](const std::vector<std::string>& more) -> Bench& {
+    return more.empty() ? bench
+                        : others.try_emplace(more, open_device(*backend, texts, more), small).first->second;
   };
   bool all_met = true;
   for (const Case& one : chosen_cases(given["only"].as<std::string>(), given["first"].as<std::size_t>())) {

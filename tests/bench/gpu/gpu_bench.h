@@ -83,7 +83,8 @@ double cublas_seconds(const Bench& bench, std::uint64_t n);
 struct Case {
   std::string name;
   std::function<Row(Bench&)> run;
-  std::string option = {};  // of the handle of the device, if the backend has this option: "vendor=off"
+  std::vector<std::string> options =
+      {};  // of the handle of the device, those that the backend has: "vendor=off"
 };
 std::vector<Case> cases();
 

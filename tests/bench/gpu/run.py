@@ -274,11 +274,15 @@ def shim_environment(run):
 
 
 def compare_with_shim(run):
-    """Every timing of hip over the shim is within 5 % of that of cuda; both without the vendor's library."""
+    """Every timing of hip over the shim is within 5 % of that of cuda; both without the vendor's library. The shim's devices
+    have no matrix units, so products and attention in bf16 are not compared."""
     mine, _ = rows_of(run, "cuda", "--option", "vendor=off")
     others, _ = rows_of(run, "hip", "--option", "vendor=off", environment=shim_environment(run))
     for name, row in mine.items():
         other = others.get(name, {"missing": "no such row"})
+        if name.startswith("bf16 "):
+            run.report.add(f"hip over the shim: {name}", None, "devices of the shim have no matrix units")
+            continue
         if row["missing"] or other["missing"]:
             run.report.add(f"hip over the shim: {name}", False if other.get("lost") else None, row["missing"] or other["missing"])
             continue
