@@ -36,7 +36,7 @@ void add_reads(const program::Expr& expr, std::vector<Touch>& touches) {
 
 }  // namespace
 
-// Reads come first. A compound assignment reads its target.
+// Reads come first. A compound assignment reads its target. The index of a loop with one iteration is 0.
 std::vector<Touch> touches_of(const Program& program, std::size_t number) {
   const Statement& statement = program.statements[number];
   std::vector<Touch> touches;
@@ -46,8 +46,17 @@ std::vector<Touch> touches_of(const Program& program, std::size_t number) {
     touches.push_back({statement.target, false});
   }
   touches.push_back({statement.target, true});
+  const auto is_zero = [&](const program::Affine::Term& term) {
+    return !term.is_symbol && statement.loops[term.id].extent == 1;
+  };
   for (Touch& touch : touches) {
     touch.statement = number;
+    for (program::Index& index : touch.access.indices) {
+      std::erase_if(index.affine.terms, is_zero);
+      for (program::Affine& affine : index.element_indices) {
+        std::erase_if(affine.terms, is_zero);
+      }
+    }
   }
   return touches;
 }

@@ -224,13 +224,10 @@ void RowPrinter::print_row_stores() {
   printer_.close();
 }
 
-bool RowPrinter::is_row_value(std::size_t number) const {
-  return !statement(number).reduce && statement(number).loops.size() == rows_.rows.size();
-}
-
 bool RowPrinter::uses_inner_loops(const Linear& one) const {
-  return statement(one.touch->statement).loops.size() > rows_.rows.size() &&
-         !(one.touch->is_write && statement(one.touch->statement).reduce);
+  return !is_row_value(one.touch->statement) &&
+         std::any_of(one.coefficients.begin() + static_cast<std::ptrdiff_t>(rows_.rows.size()),
+                     one.coefficients.end(), [](std::int64_t coefficient) { return coefficient != 0; });
 }
 
 void plan_rows(Builder& builder, const RowGroup& rows) {

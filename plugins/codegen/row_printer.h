@@ -35,7 +35,9 @@ class RowPrinter : private VectorPrinter {
   const program::Statement& statement(std::size_t number) const { return program_.statements[number]; }
 
   // Whether the statement computes one value per row.
-  bool is_row_value(std::size_t number) const;
+  bool is_row_value(std::size_t number) const {
+    return codegen::is_row_value(statement(number), rows_.rows.size());
+  }
   // Whether each iteration of the inner loops accesses an element of its own.
   bool uses_inner_loops(const Linear& one) const;
 

@@ -158,7 +158,7 @@ class Finder {
       return false;
     }
     const bool is_whole = extents_of(statement, rows, statement.loops.size()) == found_.inner;
-    const bool fits = statement.reduce ? own == rows && is_whole : own == rows || is_whole;
+    const bool fits = statement.reduce ? own == rows && is_whole : is_whole || is_row_value(statement, rows);
     return fits && found_.group.may_add(touches_of(program_, number));
   }
 
@@ -178,6 +178,12 @@ std::uint64_t product(const std::vector<std::uint64_t>& extents) {
 }
 
 }  // namespace
+
+bool is_row_value(const Statement& statement, std::size_t rows) {
+  return !statement.reduce &&
+         std::all_of(statement.loops.begin() + static_cast<std::ptrdiff_t>(rows), statement.loops.end(),
+                     [](const program::Loop& loop) { return loop.extent == 1; });
+}
 
 std::uint64_t RowGroup::row_count() const {
   return product(rows);

@@ -24,6 +24,9 @@ bool is_product(const program::Statement& statement);
 // reduction loop: lanes should then be targets.
 bool is_by_column(const program::Program& program, std::size_t statement);
 
+// Whether the statement, whose first loops are `rows` loops over rows, computes one element per row.
+bool is_row_value(const program::Statement& statement, std::size_t rows);
+
 // Statements whose target's first loops are the rows. Each statement is one of
 //   a row value      m[n] = ...
 //   a row reduction  m[n] = max[o] ...

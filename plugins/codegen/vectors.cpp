@@ -48,7 +48,7 @@ void VectorPrinter::select(std::size_t number, const std::string& last) {
   }
   for (std::size_t i = 0; i < axes_.axes.size(); ++i) {
     const std::uint32_t loop = axes_.axes[i].loops.back();
-    if (loop < statement.loops.size()) {
+    if (loop < statement.loops.size() && statement.loops[loop].extent > 1) {
       printer_.bind(loop, i + 1 == axes_.axes.size() ? last : indices_[i]);
     }
   }

@@ -90,6 +90,22 @@ constexpr Example kExamples[] = {
   muh[n] = sum[d] f32(dy[n, d]) * gamma[d] * xhat[n, d]
   dx[n, d] = bf16(r[n] * (f32(dy[n, d]) * gamma[d] - 0.125 * (mu[n] + xhat[n, d] * muh[n])))
 })"},
+    {"NormWithKeptDims", 1, R"(() {
+  arg x : f32[N, E] in
+  arg gamma : f32[E] in
+  arg y : f32[N, E] out
+  temp total : f32[N]
+  temp mean : f32[N, 1]
+  temp centered : f32[N, E]
+  temp squares : f32[N]
+  temp r : f32[N, 1]
+  total[n] = sum[i] x[n, i]
+  mean[n, k] = total[n] * 0.125
+  centered[n, i] = x[n, i] - mean[n, 0]
+  squares[n] = sum[i] centered[n, i] * centered[n, i]
+  r[n, k] = rsqrt(squares[n] * 0.125 + f32(k) + 1e-05)
+  y[n, i] = centered[n, i] * r[n, 0] * gamma[i]
+})"},
     {"AccumulatesAndCounts", 1, R"(() {
   arg x : f32[N, E] in
   arg w : f32[E] in
@@ -185,6 +201,17 @@ constexpr Single kReductions[] = {
   temp s : f32[8]
   s[n] = sum[i] x[n, i]
   y[n, i] = x[n, i] - s[7 - n]
+})"},
+    // Inner loops that are not one loop.
+    {"NormOfChannelsWithKeptDims", R"(() {
+  arg x : f32[12, 3, 40] in
+  arg gamma : f32[3] in
+  arg y : f32[12, 3, 40] out
+  arg mean : f32[12, 1, 1] out
+  temp total : f32[12]
+  total[n] = sum[c, i] x[n, c, i]
+  mean[n, c, i] = total[n] * 0.125
+  y[n, c, i] = (x[n, c, i] - mean[n, 0, 0]) * gamma[c]
 })"},
     {"OldValuesAreReadBeforeTheyAreStored", R"(() {
   arg x : f32[8, 300] in
