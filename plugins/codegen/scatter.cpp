@@ -51,15 +51,17 @@ class ScatterPrinter {
     printer_.select(statement_);
     const std::string each = std::to_string(blocks_each());
     const std::string threads = std::to_string(kScatterThreads);
-    printer_.line("YK_SHARED int hits[" + threads + "];");
+    printer_.line("YK_SHARED unsigned long long words[" + threads + " / 8];  // `hits`");
+    printer_.line("unsigned char* const hits = (unsigned char*)words;  // by update of a window");
     printer_.line(
-        "YK_SHARED int state[2];  // whether there is an earlier update; the last window with a hit");
+        "YK_SHARED volatile int state[2];  // whether there is an earlier update; the last window with a "
+        "hit");
     printer_.line("const int owner = (int)(blockIdx.x / " + each + ");");
     print_key("mine", "owner");
     printer_.line("if (mine < 0) return;");
     printer_.line("if (threadIdx.x < 2) state[threadIdx.x] = 0;");
     printer_.line("YK_SYNC();");
-    printer_.open("for (int u = (int)threadIdx.x; u < owner; u += " + threads + ")");
+    printer_.open("for (int u = (int)threadIdx.x; u < owner && state[0] == 0; u += " + threads + ")");
     print_key("key", "u");
     printer_.line("if (key == mine) state[0] = 1;");
     printer_.close();
@@ -114,10 +116,11 @@ class ScatterPrinter {
     print_key("key", "u");
     printer_.line("hit = key == mine;");
     printer_.close();
-    printer_.line("hits[threadIdx.x] = hit;");
+    printer_.line("hits[threadIdx.x] = (unsigned char)hit;");
     printer_.line("if (hit) state[1] = window + 1;");
     printer_.line("YK_SYNC();");
-    printer_.open("for (int i = 0; state[1] == window + 1 && i < " + threads + "; ++i)");
+    printer_.open("for (int i = state[1] == window + 1 ? 0 : " + threads + "; i < " + threads + "; ++i)");
+    printer_.line("if (i % 8 == 0 && words[i / 8] == 0) { i += 7; continue; }");
     printer_.line("if (hits[i] == 0) continue;");
     printer_.line("const int update = window + i;");
     bind(others_, split(printer_, "other", other_extents_));
