@@ -106,6 +106,11 @@ const std::string& Printer::tensor(std::uint32_t id) {
   return name;
 }
 
+std::string Printer::scratch(Type type, const Slot& slot) {
+  parameters_.push_back({std::string(memory_type(type)), slot});
+  return "s" + std::to_string(parameters_.size() - 1);
+}
+
 std::string Printer::symbol(std::uint32_t id) {
   std::string& name = symbols_[id];
   if (name.empty()) {

@@ -65,6 +65,7 @@ class Printer {
   };
   Place place(const program::Access& access);
   const std::string& tensor(std::uint32_t id);  // the name of its pointer
+  std::string scratch(program::Type type, const Slot& slot);
   std::string index(const program::Affine& affine);
 
   // Makes later reads of the element yield `value`. Forgets all other elements of the tensor.

@@ -25,8 +25,8 @@ std::string RowPrinter::unrolled(const Traffic& traffic) const {
   }
   const std::uint64_t fitting =
       std::max<std::uint64_t>(registers_ / std::max<std::uint64_t>(registers, 1), 1);
-  if (is_cached_) {
-    return caches_.empty() && fitting < per_thread_ ? " " + std::to_string(fitting) : "";
+  if (is_unrolled_) {
+    return caches_.empty() && columns_.empty() && fitting < per_thread_ ? " " + std::to_string(fitting) : "";
   }
   return " " + std::to_string(std::min<std::uint64_t>(fitting, 4));
 }
@@ -36,7 +36,7 @@ void RowPrinter::open_elements_of_row(const Traffic& traffic) {
   const std::string per_row = std::to_string(per_row_);
   const std::string end = std::to_string(vectors_);
   printer_.line("#pragma unroll" + unrolled(traffic));
-  if (is_cached_) {
+  if (is_unrolled_) {
     printer_.open("for (int k = 0; k < " + std::to_string(per_thread_) + "; ++k)");
     printer_.line("const " + type + " e = k * " + per_row + " + lane;");
     if (vectors_ % per_row_ != 0) {
@@ -60,7 +60,7 @@ void RowPrinter::open_elements_of_row(const Traffic& traffic) {
 }
 
 void RowPrinter::close_elements_of_row() {
-  if (is_cached_ && vectors_ % per_row_ != 0) {
+  if (is_unrolled_ && vectors_ % per_row_ != 0) {
     printer_.close();
   }
   printer_.close();
@@ -106,7 +106,7 @@ void RowPrinter::print_loop(std::size_t number) {
   const Phase& phase = phases_[number];
   std::map<std::size_t, std::string> sums;
   for (const std::size_t of : phase.statements) {
-    if (statement(of).reduce) {
+    if (is_row_fold(of)) {
       const Type type = statement(of).accumulator_type();
       sums[of] = printer_.fresh("sum");
       printer_.line(std::string(value_type(type)) + " " + sums[of] + " = " +
@@ -127,8 +127,10 @@ void RowPrinter::print_loop(std::size_t number) {
   know_elements(traffic, loaded);
   for (const std::size_t of : phase.statements) {
     select(of, last());
-    if (statement(of).reduce) {
-      fold_term(of, sums[of]);
+    if (const Column* column = column_of(of)) {
+      fold_term(of, column->sums + in_cache(), is_partial_ ? "if (active) " : "");
+    } else if (statement(of).reduce) {
+      fold_term(of, sums[of], "");
     } else {
       printer_.one_element();
     }
@@ -139,11 +141,7 @@ void RowPrinter::print_loop(std::size_t number) {
     store_vectors(traffic, stored);
   }
   close_elements_of_row();
-  for (const std::size_t of : phase.statements) {
-    if (statement(of).reduce) {
-      finish_fold(of, sums[of]);
-    }
-  }
+  finish_folds(sums);
   keep_row_values();
 }
 
@@ -190,12 +188,12 @@ void RowPrinter::know_elements(const Traffic& traffic, const std::vector<std::st
   }
 }
 
-void RowPrinter::fold_term(std::size_t number, const std::string& sum) {
+void RowPrinter::fold_term(std::size_t number, const std::string& sum, const std::string& condition) {
   const Statement& of = statement(number);
   const Type type = of.accumulator_type();
   const std::string term =
       printer_.named(type, printer_.converted(of.value.type, type, printer_.value(of.value)));
-  printer_.line(sum + " = " + printer_.applied(fold_of(*of.reduce), type, {sum, term}) + ";");
+  printer_.line(condition + sum + " = " + printer_.applied(fold_of(*of.reduce), type, {sum, term}) + ";");
 }
 
 void RowPrinter::keep_elements(const Traffic& traffic, const std::vector<std::string>& arrays) {
@@ -238,33 +236,44 @@ std::string RowPrinter::shuffled(Type type, const std::string& value, std::uint6
                            : "YK_SHUFFLE_XOR(" + value + ", " + std::to_string(mask) + ")";
 }
 
-void RowPrinter::finish_fold(std::size_t number, const std::string& sum) {
-  const Statement& of = statement(number);
-  const Type type = of.accumulator_type();
-  const program::Op fold = fold_of(*of.reduce);
-  const std::string type_text(value_type(type));
-  for (std::uint64_t mask = std::min<std::uint64_t>(per_row_, warp_) / 2; mask > 0; mask /= 2) {
-    const std::string other = printer_.named(type, shuffled(type, sum, mask));
-    printer_.line(sum + " = " + printer_.applied(fold, type, {sum, other}) + ";");
+void RowPrinter::finish_folds(const std::map<std::size_t, std::string>& sums) {
+  std::map<std::size_t, std::string> shared;
+  for (const auto& [number, sum] : sums) {
+    const Type type = statement(number).accumulator_type();
+    const program::Op fold = fold_of(*statement(number).reduce);
+    for (std::uint64_t mask = std::min<std::uint64_t>(per_row_, warp_) / 2; mask > 0; mask /= 2) {
+      const std::string other = printer_.named(type, shuffled(type, sum, mask));
+      printer_.line(sum + " = " + printer_.applied(fold, type, {sum, other}) + ";");
+    }
+    if (per_row_ > warp_) {
+      const std::string warp = std::to_string(warp_);
+      shared[number] = printer_.fresh("shared");
+      printer_.line("YK_SHARED " + std::string(value_type(type)) + " " + shared[number] + "[" +
+                    std::to_string(per_row_ / warp_) + "];");
+      printer_.line("if (lane % " + warp + " == 0) " + shared[number] + "[lane / " + warp + "] = " + sum +
+                    ";");
+    }
   }
-  if (per_row_ > warp_) {
-    const std::string shared = printer_.fresh("shared");
-    const std::string warp = std::to_string(warp_);
-    const std::uint64_t warps = per_row_ / warp_;
-    printer_.line("YK_SHARED " + type_text + " " + shared + "[" + std::to_string(warps) + "];");
-    printer_.line("if (lane % " + warp + " == 0) " + shared + "[lane / " + warp + "] = " + sum + ";");
+  if (!shared.empty()) {
     printer_.line("YK_SYNC();");
-    printer_.line(sum + " = " + shared + "[0];");
-    printer_.line("#pragma unroll 4");  // all at once, for several sums, do not fit in registers
-    printer_.open("for (int i = 1; i < " + std::to_string(warps) + "; ++i)");
-    printer_.line(sum + " = " + printer_.applied(fold, type, {sum, shared + "[i]"}) + ";");
-    printer_.close();
   }
-  select(number, "0");
-  const Type to = program_.tensors[of.target.tensor].type;
-  const Printer::Place place = printer_.place(of.target);
-  const std::string result = printer_.named(to, printer_.converted(type, to, sum));
-  printer_.store(of.target.tensor, place.element, printer_.assigned(place, result));
+  for (const auto& [number, sum] : sums) {
+    const Statement& of = statement(number);
+    const Type type = of.accumulator_type();
+    if (per_row_ > warp_) {
+      printer_.line(sum + " = " + shared[number] + "[0];");
+      printer_.line("#pragma unroll 4");  // all at once, for several sums, do not fit in registers
+      printer_.open("for (int i = 1; i < " + std::to_string(per_row_ / warp_) + "; ++i)");
+      printer_.line(sum + " = " + printer_.applied(fold_of(*of.reduce), type, {sum, shared[number] + "[i]"}) +
+                    ";");
+      printer_.close();
+    }
+    select(number, "0");
+    const Type to = program_.tensors[of.target.tensor].type;
+    const Printer::Place place = printer_.place(of.target);
+    const std::string result = printer_.named(to, printer_.converted(type, to, sum));
+    printer_.store(of.target.tensor, place.element, printer_.assigned(place, result));
+  }
 }
 
 }  // namespace yoke::codegen

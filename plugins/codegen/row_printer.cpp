@@ -20,6 +20,15 @@ constexpr std::uint64_t kMostCachedAll = 96;
 constexpr std::uint64_t kMostCachedInBlock = 32768;
 constexpr std::uint32_t kWarpRowThreads = 128;
 
+// Blocks of a kernel with sums of columns, by whether they have at least kWideThreads: enough to keep a GPU busy.
+constexpr std::uint64_t kWideBlocks = 256;
+constexpr std::uint64_t kNarrowBlocks = 512;
+constexpr std::uint64_t kWideThreads = 512;
+
+std::uint64_t divided_up(std::uint64_t count, std::uint64_t by) {
+  return (count + by - 1) / by;
+}
+
 std::uint64_t power_of_two(std::uint64_t least) {
   std::uint64_t power = 1;
   while (power < least) {
@@ -43,28 +52,51 @@ RowPrinter::RowPrinter(Builder& builder, const RowGroup& rows)
   } else {
     const std::uint64_t most = power_of_two(target.max_threads + 1) / 2;
     per_row_ = std::clamp<std::uint64_t>(power_of_two(count / kPerThread), kWarpRowThreads, most);
+    // Without a remainder, loads need no branches between them.
+    for (std::uint64_t threads = per_row_; threads > per_row_ / 2 && threads >= kWarpRowThreads;
+         threads -= warp_) {
+      if (vectors_ % threads == 0) {
+        per_row_ = threads;
+        break;
+      }
+    }
   }
   threads_ = std::max<std::uint64_t>(per_row_, kWarpRowThreads);
   per_thread_ = (vectors_ + per_row_ - 1) / per_row_;
+  const std::uint64_t in_block = threads_ / per_row_;
+  if (!rows.columns.empty()) {
+    const std::uint64_t blocks = threads_ >= kWideThreads ? kWideBlocks : kNarrowBlocks;
+    rows_each_ = divided_up(rows.row_count(), in_block * blocks);
+  }
+  blocks_ = divided_up(rows.row_count(), in_block * rows_each_);
+  is_partial_ = rows.row_count() % (in_block * rows_each_) != 0;
   make_phases();
   choose_caches();
+  for (const std::size_t number : rows.columns) {
+    const std::uint64_t bytes = program::byte_size(statement(number).accumulator_type());
+    columns_.push_back({number, printer_.fresh("sums"), builder.scratch(blocks_ * count * bytes)});
+  }
 }
 
 void RowPrinter::plan() {
   print_head();
+  open_rows();
+  print_row();
   for (std::size_t i = 0; i < phases_.size(); ++i) {
     phases_[i].is_loop ? print_loop(i) : print_values(phases_[i]);
   }
   print_row_stores();
+  close_rows();
+  store_parts();
   Builder& builder = printer_.builder();
   Launch launch = printer_.launch();
-  const std::uint64_t in_block = threads_ / per_row_;
   launch.kernel = builder.kernel(static_cast<std::uint32_t>(threads_), printer_.text());
-  launch.grid[0] = static_cast<std::uint32_t>((rows_.row_count() + in_block - 1) / in_block);
+  launch.grid[0] = static_cast<std::uint32_t>(blocks_);
   if (rows_.row_count() < 32 && rows_.inner_count() > 65536) {
     launch.remark = "few long rows: " + std::to_string(rows_.row_count()) + " blocks";
   }
   builder.launch(std::move(launch));
+  fold_parts();
 }
 
 void RowPrinter::make_phases() {
@@ -99,7 +131,7 @@ void RowPrinter::choose_caches() {
   std::vector<std::uint64_t> registers(phases_.size());  // in use between a phase and the next
   for (const Linear& one : axes_.linear) {
     const auto same = [&](const Cache& cache) { return same_element(cache.access, one); };
-    if (!uses_inner_loops(one) || std::any_of(caches.begin(), caches.end(), same)) {
+    if (!uses_inner_loops(one) || is_shared_by_rows(one) || std::any_of(caches.begin(), caches.end(), same)) {
       continue;
     }
     std::set<std::size_t> loops;
@@ -116,18 +148,23 @@ void RowPrinter::choose_caches() {
                  phase_of(touch.statement) >= *loops.begin();
         });
     if (loops.size() > 1 && !is_written_later) {
-      caches.push_back({one, {}, false});
+      caches.push_back({one, {}, {}, false});
       const bool is_wide = program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8;
       for (std::size_t phase = *loops.begin(); phase < *loops.rbegin(); ++phase) {
         registers[phase] += elements * (is_wide ? 2 : 1);
       }
     }
   }
-  const std::uint64_t most = registers.empty() ? 0 : *std::max_element(registers.begin(), registers.end());
-  registers_ = std::min(kMostCachedAll, kMostCachedInBlock / threads_);
+  std::uint64_t most = registers.empty() ? 0 : *std::max_element(registers.begin(), registers.end());
+  for (const std::size_t number : rows_.columns) {
+    most += elements * divided_up(program::byte_size(statement(number).accumulator_type()), 4);
+  }
+  registers_ = std::min(kMostCachedAll, (rows_.columns.empty() ? 1 : 2) * kMostCachedInBlock / threads_);
   is_cached_ = elements <= kMostCached && most <= registers_;
+  is_unrolled_ = is_cached_ || !rows_.columns.empty();
   if (is_cached_) {
     caches_ = std::move(caches);
+    choose_loads_ahead(registers_ - most);
   }
 }
 
@@ -139,35 +176,19 @@ RowPrinter::Cache* RowPrinter::cache_of(std::uint32_t tensor, const std::vector<
 }
 
 void RowPrinter::print_head() {
-  const std::string type(printer_.index_type());
+  const std::string in_block = std::to_string(threads_ / per_row_);
   const std::string per_row = std::to_string(per_row_);
-  const std::uint64_t in_block = threads_ / per_row_;
-  const std::uint64_t count = rows_.row_count();
-  std::string row = "(" + type + ")blockIdx.x";
-  std::string lane = "(int)threadIdx.x";
-  if (in_block > 1) {
-    row += " * " + std::to_string(in_block) + " + (" + type + ")threadIdx.x / " + per_row;
-    lane += " % " + per_row;
-  }
+  const std::string lane = per_row_ == threads_ ? "(int)threadIdx.x" : "(int)threadIdx.x % " + per_row;
   printer_.line("const int lane = " + (per_row_ == 1 ? "0" : lane) + ";");
-  printer_.line(type + " row = " + row + ";");
-  // Threads without a row compute the last one, because all lanes of a warp take part in its folds.
-  is_partial_ = count % in_block != 0;
-  if (is_partial_) {
-    printer_.line("const bool active = row < " + std::to_string(count) + ";");
-    printer_.line("if (!active) row = " + std::to_string(count - 1) + ";");
+  row_ = "(" + std::string(printer_.index_type()) + ")blockIdx.x";
+  if (per_row_ != threads_) {
+    row_ += " * " + in_block + " + (" + std::string(printer_.index_type()) + ")threadIdx.x / " + per_row;
   }
-  std::size_t row_axes = 0;
-  std::vector<std::uint64_t> extents;
-  for (const Axis& axis : axes_.axes) {
-    if (axis.loops.back() < rows_.rows.size()) {
-      extents.push_back(axis.extent);
-      ++row_axes;
-    }
-  }
-  indices_ = split(printer_, "row", extents);
-  indices_.resize(std::max<std::size_t>(axes_.axes.size(), 1), "0");
-  row_axes_ = row_axes;
+  row_axes_ =
+      static_cast<std::size_t>(std::count_if(axes_.axes.begin(), axes_.axes.end(), [&](const Axis& axis) {
+        return axis.loops.back() < rows_.rows.size();
+      }));
+  indices_.assign(std::max<std::size_t>(axes_.axes.size(), 1), "0");
   if (axes_.lanes > 1) {
     std::vector<Linear> vectors;
     for (const Linear& one : axes_.linear) {
@@ -177,11 +198,32 @@ void RowPrinter::print_head() {
     }
     print_alignment(vectors);
   }
+}
+
+// Threads without a row compute the last one, because all lanes of a warp take part in its folds.
+void RowPrinter::print_row_number(const std::string& number) {
+  printer_.line(std::string(printer_.index_type()) + " row = " + number + ";");
+  if (is_partial_) {
+    const std::uint64_t count = rows_.row_count();
+    printer_.line("const bool active = row < " + std::to_string(count) + ";");
+    printer_.line("if (!active) row = " + std::to_string(count - 1) + ";");
+  }
+  std::vector<std::uint64_t> extents;
+  for (std::size_t i = 0; i < row_axes_; ++i) {
+    extents.push_back(axes_.axes[i].extent);
+  }
+  const std::vector<std::string> names = split(printer_, "row", extents);
+  std::copy(names.begin(), names.end(), indices_.begin());
+}
+
+void RowPrinter::print_row() {
+  print_row_number(row_);
   for (Cache& cache : caches_) {
     cache.name = printer_.fresh("c");
     printer_.line(std::string(value_type(program_.tensors[cache.access.touch->access.tensor].type)) + " " +
                   cache.name + "[" + std::to_string(per_thread_ * axes_.lanes) + "];");
   }
+  take_loaded();
 }
 
 void RowPrinter::print_values(const Phase& phase) {
@@ -222,6 +264,13 @@ void RowPrinter::print_row_stores() {
                   "] = " + to_memory(program_.tensors[one->tensor].type, one->value) + ";");
   }
   printer_.close();
+}
+
+bool RowPrinter::is_shared_by_rows(const Linear& one) const {
+  return rows_.row_count() > 1 &&
+         std::all_of(one.coefficients.begin(),
+                     one.coefficients.begin() + static_cast<std::ptrdiff_t>(rows_.rows.size()),
+                     [](std::int64_t coefficient) { return coefficient == 0; });
 }
 
 bool RowPrinter::uses_inner_loops(const Linear& one) const {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/row_printer.h: prints the kernel of a RowGroup. Some lanes of a warp, or a block, share a
+// plugins/codegen/row_printer.h: prints the kernels of a RowGroup. Some lanes of a warp, or a block, share a
 // row. Folds run in a fixed order: each thread over its elements, then lanes in a tree, then warps one after
-// another.
+// another. With column reductions, they compute several rows one after another and keep the sums of their columns in
+// registers; a second kernel folds the sums of the blocks.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ class RowPrinter : private VectorPrinter {
   struct Cache {
     Linear access;
     std::string name;
+    std::string next;  // the same elements of the next row, as in memory; empty: not loaded ahead
     bool is_filled = false;
   };
 
@@ -40,6 +42,8 @@ class RowPrinter : private VectorPrinter {
   }
   // Whether each iteration of the inner loops accesses an element of its own.
   bool uses_inner_loops(const Linear& one) const;
+  // Whether all rows access the same elements, so that they are in the first cache of the GPU.
+  bool is_shared_by_rows(const Linear& one) const;
 
   void make_phases();
   std::size_t phase_of(std::size_t number) const;
@@ -49,6 +53,8 @@ class RowPrinter : private VectorPrinter {
   Cache* cache_of(std::uint32_t tensor, const std::vector<program::Index>& indices);
 
   void print_head();
+  void print_row();
+  void print_row_number(const std::string& number);
 
   // The index of the last axis in the current lane, and of its first lane.
   std::string last() const { return axes_.lanes > 1 ? "(b + l)" : "b"; }
@@ -77,18 +83,39 @@ class RowPrinter : private VectorPrinter {
 
   // Names the elements that were loaded or that earlier loops left in registers.
   void know_elements(const Traffic& traffic, const std::vector<std::string>& arrays);
-  void fold_term(std::size_t number, const std::string& sum);
+  bool is_row_fold(std::size_t number) const {
+    return statement(number).reduce && column_of(number) == nullptr;
+  }
+  void fold_term(std::size_t number, const std::string& sum, const std::string& condition);
 
   // Moves what the statements wrote to where it belongs: registers, the vector to store, or memory.
   void keep_elements(const Traffic& traffic, const std::vector<std::string>& arrays);
   void store_vectors(const Traffic& traffic, const std::vector<std::string>& arrays);
   std::string shuffled(program::Type type, const std::string& value, std::uint64_t mask) const;
 
-  // Folds the threads' sums: all threads of the row get the result.
-  void finish_fold(std::size_t number, const std::string& sum);
+  // Folds the threads' sums, by statement: all threads of the row get the results.
+  void finish_folds(const std::map<std::size_t, std::string>& sums);
 
   // Values of the row are stored last, so that all threads have read the old ones.
   void print_row_stores();
+
+  // The sums of columns (column_printer.cpp).
+  struct Column {
+    std::size_t statement = 0;
+    std::string sums;  // an array like a cache
+    Slot parts;        // by block and inner loops
+  };
+  const Column* column_of(std::size_t number) const;
+  void open_rows();  // the loop over the rows of a thread
+  void close_rows();
+  bool has_row_folds() const;
+  std::uint64_t rows_at_once() const;
+  void choose_loads_ahead(std::uint64_t registers);
+  void load_ahead(const std::string& row);
+  void take_loaded();
+  void fold_in_block(const Column& column);
+  void store_parts();
+  void fold_parts();  // adds the second kernel
 
   const RowGroup& rows_;
   std::uint64_t warp_ = 32;
@@ -96,12 +123,18 @@ class RowPrinter : private VectorPrinter {
   std::uint64_t per_row_ = 1;     // threads that share a row
   std::uint64_t threads_ = 1;     // of a block
   std::uint64_t per_thread_ = 1;  // vectors of a row
+  std::uint64_t rows_each_ = 1;   // rows that the threads of a row compute one after another
   std::uint64_t registers_ = 1;   // of a thread, for elements
   std::size_t row_axes_ = 0;
   bool is_partial_ = false;  // whether some threads have no row
   bool is_cached_ = false;
+  bool loads_ahead_ = false;
+  bool is_unrolled_ = false;  // whether loops over the elements have a fixed count, for arrays in registers
+  std::uint64_t blocks_ = 1;
+  std::string row_;  // of the thread, or of its first row divided by rows_each_
   std::vector<Phase> phases_;
   std::vector<Cache> caches_;
+  std::vector<Column> columns_;
   std::vector<Printer::Pending> row_values_;
 };
 

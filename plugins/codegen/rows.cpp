@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::size_t kMostRowStatements = 32;
 constexpr std::size_t kMostLeftOut = 8;
+constexpr std::uint64_t kMostColumns = 16384;                 // whose sums fit in the registers of a block
+constexpr std::uint64_t kMostColumnBytes = 8;                 // of all sums of a column
 constexpr std::uint64_t kMostRows = std::uint64_t{1} << 25U;  // HIP allows less than 2^32 threads
 
 std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t first, std::size_t last) {
@@ -23,6 +25,14 @@ std::vector<std::uint64_t> extents_of(const Statement& statement, std::size_t fi
     extents.push_back(statement.loops[i].extent);
   }
   return extents;
+}
+
+std::uint64_t product(const std::vector<std::uint64_t>& extents) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t extent : extents) {
+    count *= extent;
+  }
+  return count;
 }
 
 std::size_t target_loops(const Statement& statement) {
@@ -98,6 +108,22 @@ bool is_by_column(const Program& program, std::size_t number) {
   return target && !inner;
 }
 
+bool is_column_reduction(const Statement& statement) {
+  return is_row_reduction(statement) && statement.reduce_loops[0] == 0 && target_loops(statement) > 0;
+}
+
+bool may_be_column_reduction(const Program& program, std::size_t number) {
+  const Statement& statement = program.statements[number];
+  bool reads_target = false;
+  program::visit_read_tensors(statement.value, [&](std::uint32_t tensor) {
+    reads_target = reads_target || tensor == statement.target.tensor;
+  });
+  const std::uint64_t columns = product(extents_of(statement, 0, target_loops(statement)));
+  const std::uint64_t rows = product(extents_of(statement, target_loops(statement), statement.loops.size()));
+  return is_row_reduction(statement) && !is_product(statement) && is_by_column(program, number) &&
+         !reads_target && columns > 1 && columns <= kMostColumns && rows <= kMostRows;
+}
+
 namespace {
 
 class Finder {
@@ -113,8 +139,10 @@ class Finder {
       return std::nullopt;
     }
     const Statement& reduction = program_.statements[*first];
-    found_.rows = extents_of(reduction, 0, target_loops(reduction));
-    found_.inner = extents_of(reduction, target_loops(reduction), reduction.loops.size());
+    const std::size_t rows =
+        is_column_reduction(reduction) ? reduction.reduce_loops.size() : target_loops(reduction);
+    found_.rows = extents_of(reduction, 0, rows);
+    found_.inner = extents_of(reduction, rows, reduction.loops.size());
     if (found_.row_count() > kMostRows || found_.inner_count() < 2 ||
         (found_.row_count() < kFewRows && found_.inner_count() > kLongRow)) {
       return std::nullopt;
@@ -127,7 +155,7 @@ class Finder {
         break;
       }
       if (joins(number) && !left_out_.conflicts_with(touches_of(program_, number))) {
-        found_.group.add(program_, number);
+        add(number);
       } else {
         left_out_.add(program_, number);
         ++left_out_count_;
@@ -145,21 +173,54 @@ class Finder {
  private:
   bool starts(std::size_t number) const {
     const Statement& statement = program_.statements[number];
-    return is_row_reduction(statement) && !is_product(statement) && !is_by_column(program_, number);
+    return is_column_reduction(statement) ||
+           (is_row_reduction(statement) && !is_product(statement) && !is_by_column(program_, number));
+  }
+
+  void add(std::size_t number) {
+    found_.group.add(program_, number);
+    const Statement& statement = program_.statements[number];
+    if (is_column_reduction(statement)) {
+      found_.columns.push_back(number);
+      // Another kernel writes it.
+      std::erase_if(found_.group.touches,
+                    [&](const Touch& touch) { return touch.access.tensor == statement.target.tensor; });
+    }
+  }
+
+  bool joins_columns(const Statement& statement) const {
+    std::uint64_t bytes = program::byte_size(statement.accumulator_type());
+    for (const std::size_t number : found_.columns) {
+      bytes += program::byte_size(program_.statements[number].accumulator_type());
+    }
+    return bytes <= kMostColumnBytes && statement.reduce_loops.size() == found_.rows.size() &&
+           !found_.group.touches_tensor(statement.target.tensor);
+  }
+
+  bool uses_columns(const std::vector<Touch>& touches) const {
+    return std::any_of(found_.columns.begin(), found_.columns.end(), [&](std::size_t number) {
+      return std::any_of(touches.begin(), touches.end(), [&](const Touch& touch) {
+        return touch.access.tensor == program_.statements[number].target.tensor;
+      });
+    });
   }
 
   bool joins(std::size_t number) const {
     const Statement& statement = program_.statements[number];
     const std::size_t rows = found_.rows.size();
-    const std::size_t own = target_loops(statement);
-    const bool is_over_rows = own >= rows && extents_of(statement, 0, rows) == found_.rows;
+    const bool is_column = is_column_reduction(statement);
+    const std::size_t own = is_column ? rows : target_loops(statement);
+    const bool is_over_rows =
+        own >= rows && statement.loops.size() >= rows && extents_of(statement, 0, rows) == found_.rows;
     if (!is_over_rows || (statement.reduce && !starts(number)) ||
         (!statement.reduce && !is_elementwise(statement))) {
       return false;
     }
     const bool is_whole = extents_of(statement, rows, statement.loops.size()) == found_.inner;
     const bool fits = statement.reduce ? own == rows && is_whole : is_whole || is_row_value(statement, rows);
-    return fits && found_.group.may_add(touches_of(program_, number));
+    const std::vector<Touch> touches = touches_of(program_, number);
+    return fits && (!is_column || joins_columns(statement)) && !uses_columns(touches) &&
+           found_.group.may_add(touches);
   }
 
   const Program& program_;
@@ -168,14 +229,6 @@ class Finder {
   Group left_out_;
   std::size_t left_out_count_ = 0;
 };
-
-std::uint64_t product(const std::vector<std::uint64_t>& extents) {
-  std::uint64_t count = 1;
-  for (const std::uint64_t extent : extents) {
-    count *= extent;
-  }
-  return count;
-}
 
 }  // namespace
 

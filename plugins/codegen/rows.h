@@ -24,18 +24,25 @@ bool is_product(const program::Statement& statement);
 // reduction loop: lanes should then be targets.
 bool is_by_column(const program::Program& program, std::size_t statement);
 
+// Whether the reduction is faster as a column reduction.
+bool may_be_column_reduction(const program::Program& program, std::size_t statement);
+// Whether the statement folds over its first loops, see split.h.
+bool is_column_reduction(const program::Statement& statement);
+
 // Whether the statement, whose first loops are `rows` loops over rows, computes one element per row.
 bool is_row_value(const program::Statement& statement, std::size_t rows);
 
-// Statements whose target's first loops are the rows. Each statement is one of
-//   a row value      m[n] = ...
-//   a row reduction  m[n] = max[o] ...
-//   a map            y[n, o] = ...
+// Statements whose first loops are the rows. Each statement is one of
+//   a row value         m[n] = ...
+//   a row reduction     m[n] = max[o] ...
+//   a map               y[n, o] = ...
+//   a column reduction  d[o] = sum[n] ..., whose target no other statement of the group uses
 // with the same extents of rows and of the inner loops. A thread reads only elements that it wrote itself.
 struct RowGroup {
   Group group;
   std::vector<std::uint64_t> rows;   // extents
   std::vector<std::uint64_t> inner;  // extents
+  std::vector<std::size_t> columns;  // the column reductions
 
   std::uint64_t row_count() const;
   std::uint64_t inner_count() const;

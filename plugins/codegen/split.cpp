@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/split.cpp: rewrites long reductions as two shorter ones.
+// plugins/codegen/split.cpp: rewrites long reductions.
 #include "split.h"
 
 #include <yoke/program/access.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -25,6 +27,35 @@ constexpr std::uint64_t kLeastPart = 16;             // terms of a thread
 constexpr std::uint64_t kLeastRowPart = 8192;        // terms of a block
 constexpr std::uint64_t kMostParts = 1024;
 
+void add(Affine& sum, const Affine& one, std::int64_t scale) {
+  if (!program::add_scaled(sum, one, scale)) {
+    throw std::logic_error("an index of a verified program overflows");
+  }
+}
+
+using Rewrite = std::function<Affine(const Affine&)>;
+
+void rewrite(program::Access& access, const Rewrite& to) {
+  for (program::Index& index : access.indices) {
+    index.affine = to(index.affine);
+    std::transform(index.element_indices.begin(), index.element_indices.end(), index.element_indices.begin(),
+                   to);
+  }
+}
+
+void rewrite(Expr& expr, const Rewrite& to) {
+  if (expr.op == program::Op::kIndex) {
+    expr = program::value_of(to(expr.affine));
+    return;
+  }
+  if (expr.op == program::Op::kRead) {
+    rewrite(expr.access, to);
+  }
+  for (Expr& arg : expr.args) {
+    rewrite(arg, to);
+  }
+}
+
 // Replaces a loop r by part * length + r, and makes room for the loop `part` before the reduction loops. With
 // a fixed part, the part is that number, and no loop is added.
 class Substitution {
@@ -35,45 +66,18 @@ class Substitution {
 
   Affine operator()(const Affine& affine) const {
     Affine result = Affine::number(affine.constant);
-    const auto add = [&](const Affine& one, std::int64_t scale) {
-      if (!program::add_scaled(result, one, scale)) {
-        throw std::logic_error("an index of a verified program overflows");
-      }
-    };
     for (const Affine::Term& term : affine.terms) {
       if (term.is_symbol) {
-        add(Affine::symbol(term.id), term.coefficient);
+        add(result, Affine::symbol(term.id), term.coefficient);
         continue;
       }
       const std::uint32_t id = term.id < part_ || fixed_ ? term.id : term.id + 1;
-      add(Affine::loop(id), term.coefficient);
+      add(result, Affine::loop(id), term.coefficient);
       if (term.id == split_) {
-        add(fixed_ ? Affine::number(*fixed_) : Affine::loop(part_), term.coefficient * length_);
+        add(result, fixed_ ? Affine::number(*fixed_) : Affine::loop(part_), term.coefficient * length_);
       }
     }
     return result;
-  }
-
-  void apply(program::Access& access) const {
-    for (program::Index& index : access.indices) {
-      index.affine = (*this)(index.affine);
-      for (Affine& affine : index.element_indices) {
-        affine = (*this)(affine);
-      }
-    }
-  }
-
-  void apply(Expr& expr) const {
-    if (expr.op == program::Op::kIndex) {
-      expr = program::value_of((*this)(expr.affine));
-      return;
-    }
-    if (expr.op == program::Op::kRead) {
-      apply(expr.access);
-    }
-    for (Expr& arg : expr.args) {
-      apply(arg);
-    }
   }
 
  private:
@@ -115,6 +119,28 @@ Cut cut_of(const Program& program, std::size_t number) {
   parts = std::min({parts, kMostParts, extent});
   cut.length = parts < 2 ? 0 : (extent + parts - 1) / parts;
   return cut;
+}
+
+// The same reduction with its loops first.
+Statement rows_first(const Statement& statement) {
+  const std::size_t rows = statement.reduce_loops.size();
+  const std::size_t targets = statement.loops.size() - rows;
+  Statement made = statement;
+  std::rotate(made.loops.begin(), made.loops.begin() + static_cast<std::ptrdiff_t>(targets),
+              made.loops.end());
+  std::iota(made.reduce_loops.begin(), made.reduce_loops.end(), 0U);
+  const auto moved = [&](const Affine& affine) {
+    Affine result = Affine::number(affine.constant);
+    for (const Affine::Term& term : affine.terms) {
+      const std::size_t id = term.id < targets ? term.id + rows : term.id - targets;
+      add(result, term.is_symbol ? Affine::symbol(term.id) : Affine::loop(static_cast<std::uint32_t>(id)),
+          term.coefficient);
+    }
+    return result;
+  };
+  rewrite(made.target, moved);
+  rewrite(made.value, moved);
+  return made;
 }
 
 // Appends the statements that compute the parts, and the one that folds them.
@@ -165,7 +191,7 @@ class Splitter {
     made.assign = program::Assign::kSet;
     made.accumulator = statement_.accumulator_type();
     made.loops[cut_.loop].extent = length;
-    Substitution(cut_.loop, targets_, static_cast<std::int64_t>(cut_.length), fixed).apply(made.value);
+    rewrite(made.value, Substitution(cut_.loop, targets_, static_cast<std::int64_t>(cut_.length), fixed));
     made.target = part(fixed ? Affine::number(*fixed) : Affine::loop(targets_));
     if (!fixed) {
       made.loops.insert(made.loops.begin() + targets_, {"part", count});
@@ -201,7 +227,10 @@ SplitProgram split_reductions(const Program& program) {
   result.program.statements.clear();
   for (std::uint32_t i = 0; i < program.statements.size(); ++i) {
     const Cut cut = cut_of(program, i);
-    if (cut.length != 0) {
+    if (cut.length != 0 && may_be_column_reduction(program, i)) {
+      result.program.statements.push_back(rows_first(program.statements[i]));
+      result.origins.push_back(i);
+    } else if (cut.length != 0) {
       Splitter(result, program.statements[i], i, cut).split();
     } else {
       result.program.statements.push_back(program.statements[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/split.h: rewrites long reductions as two shorter ones.
+// plugins/codegen/split.h: rewrites long reductions.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -9,8 +9,9 @@
 
 namespace yoke::codegen {
 
-// A program with the same arguments and meaning, except for the order of long reductions: each is split into
-// parts that a second statement folds in order. The parts depend on extents only.
+// A program with the same arguments and meaning, except for the order of long reductions. The loops of a column
+// reduction (rows.h) come first; other long reductions are split into parts that a second statement folds in order.
+// The parts depend on extents only.
 struct SplitProgram {
   program::Program program;
   std::vector<std::uint32_t> origins;  // by statement: its number in the original program

@@ -26,6 +26,26 @@ std::string with_sizes(std::string text, std::uint64_t rows, std::uint64_t eleme
   return "yoke.program 1\nprogram p" + text;
 }
 
+constexpr const char* kLayerNormGradient = R"(() {
+  arg x : f32[N, E] in
+  arg gamma : f32[E] in
+  arg dy : bf16[N, E] in
+  arg mean : f32[N] in
+  arg r : f32[N] in
+  arg dx : bf16[N, E] out
+  arg dgamma : f32[E] out
+  arg dbeta : f32[E] out
+  temp xhat : f32[N, E]
+  temp mu : f32[N]
+  temp muh : f32[N]
+  xhat[n, d] = (x[n, d] - mean[n]) * r[n]
+  dbeta[d] = sum[n] f32(dy[n, d])
+  dgamma[d] = sum[n] f32(dy[n, d]) * xhat[n, d]
+  mu[n] = sum[d] f32(dy[n, d]) * gamma[d]
+  muh[n] = sum[d] f32(dy[n, d]) * gamma[d] * xhat[n, d]
+  dx[n, d] = bf16(r[n] * (f32(dy[n, d]) * gamma[d] - 0.125 * (mu[n] + xhat[n, d] * muh[n])))
+})";
+
 constexpr Example kExamples[] = {
     {"Softmax", 1, R"(() {
   arg x : f32[N, E] in
@@ -71,25 +91,7 @@ constexpr Example kExamples[] = {
   loss[n] = log(total[n]) + top[n] - (x[n, labels[row + n]] else 0)
   dx[n, i] = exp(x[n, i] - top[n]) / total[n] - select(i == i64(labels[row + n]), f32(1.0), 0.0)
 })"},
-    {"LayerNormGradient", 3, R"(() {
-  arg x : f32[N, E] in
-  arg gamma : f32[E] in
-  arg dy : bf16[N, E] in
-  arg mean : f32[N] in
-  arg r : f32[N] in
-  arg dx : bf16[N, E] out
-  arg dgamma : f32[E] out
-  arg dbeta : f32[E] out
-  temp xhat : f32[N, E]
-  temp mu : f32[N]
-  temp muh : f32[N]
-  xhat[n, d] = (x[n, d] - mean[n]) * r[n]
-  dbeta[d] = sum[n] f32(dy[n, d])
-  dgamma[d] = sum[n] f32(dy[n, d]) * xhat[n, d]
-  mu[n] = sum[d] f32(dy[n, d]) * gamma[d]
-  muh[n] = sum[d] f32(dy[n, d]) * gamma[d] * xhat[n, d]
-  dx[n, d] = bf16(r[n] * (f32(dy[n, d]) * gamma[d] - 0.125 * (mu[n] + xhat[n, d] * muh[n])))
-})"},
+    {"LayerNormGradient", 3, kLayerNormGradient},
     {"NormWithKeptDims", 1, R"(() {
   arg x : f32[N, E] in
   arg gamma : f32[E] in
@@ -151,6 +153,19 @@ INSTANTIATE_TEST_SUITE_P(Sizes, RowsTest,
                          testing::Values(Size{5, 2}, Size{7, 10}, Size{3, 16}, Size{6, 17}, Size{9, 100},
                                          Size{4, 1000}, Size{3, 1024}, Size{2, 1500}, Size{2, 8192},
                                          Size{1, 30001}));
+
+// As above; with rows of threads that compute several, and threads without a row.
+TEST(ColumnTest, SumsOfColumnsAreComputedWhereTheRowsAreRead) {
+  SKIP_WITHOUT_COMPILER();
+  std::vector<conformance::Case> cases;
+  for (const Size& size :
+       {Size{70000, 3}, Size{2100, 17}, Size{520, 1027}, Size{600, 1504}, Size{70, 8192}}) {
+    const std::string text = with_sizes(kLayerNormGradient, size.rows, size.elements);
+    cases.push_back(case_of(text));
+    EXPECT_EQ(generate(cases.back().program, Target{}).launches.size(), 2) << launches_of(text);
+  }
+  check_cases(cases);
+}
 
 struct Single {
   const char* name;
@@ -273,6 +288,26 @@ constexpr Single kReductions[] = {
   arg lowest : f32[2] out
   lowest[n] = min[i] x[n, i]
   lowest[n] = lowest[n] * 2.0
+})"},
+    {"StatementsThatUseSumsOfColumnsRunLater", R"(() {
+  arg x : f32[80, 48] in
+  arg e : f32[48] in
+  arg d : f32[48] inout
+  arg best : i32[48] out
+  arg z : f32[80, 48] out
+  temp s : f32[80]
+  s[n] = sum[i] x[n, i]
+  d[i] += sum[n] x[n, i] * s[n]
+  best[i] = max:i32[n] i32(x[n, i] * 100.0) + i32(i) - i32(n)
+  z[n, i] = x[n, i] - s[n] * d[i] + e[i]
+})"},
+    {"TransposedSumsOfColumns", R"(() {
+  arg x : f16[9, 80, 5, 7] in
+  arg w : f32[80] in
+  arg d : f32[7, 2, 5] inout
+  arg a : bool[5, 7] out
+  d[j, 1, i] max= sum[m, n] f32(x[m, n, i, j]) * w[n]
+  a[i, j] = all[m, n] f32(x[m, n, i, j]) * w[n] < 0.99
 })"},
     {"ScatterInLoopOrder", R"(() {
   arg words : i32[9, 70] in
