@@ -17,26 +17,8 @@
 namespace yoke::gpu {
 namespace {
 
-constexpr int kInProgress = 7;
 constexpr char kMark[] = "yoke group id of NCCL or RCCL";  // after the library's bytes of an id
 constexpr std::uint64_t kLongestQueuing = 60'000'000'000;  // ns; the library may connect members meanwhile
-
-// The oldest layout of ncclConfig_t, which newer releases accept.
-struct Config {
-  std::size_t size = sizeof(Config);
-  unsigned magic = 0xcafebeef;
-  unsigned version = kOldestComm;
-  int blocking = 0;
-};
-
-int type_of(std::int32_t type) {
-  constexpr int kTypes[] = {-1, 8, 7, 6, 9, 4, 2, 3, 1, 1};  // bool is copied as u8
-  return kTypes[type];
-}
-
-int reduction_of(std::int32_t reduction) {
-  return reduction == YOKE_REDUCTION_SUM ? 0 : reduction == YOKE_REDUCTION_MAX ? 2 : 3;
-}
 
 // The devices that are members of a group. The library would refuse a second member only after a while.
 struct Claims {
@@ -75,6 +57,15 @@ Address address_of(sdk::Buffer* buffer, std::uint64_t offset) {
 
 }  // namespace
 
+int comm_type(std::int32_t type) {
+  constexpr int kTypes[] = {-1, 8, 7, 6, 9, 4, 2, 3, 1, 1};  // bool is copied as u8
+  return kTypes[type];
+}
+
+int comm_reduction(std::int32_t reduction) {
+  return reduction == YOKE_REDUCTION_SUM ? 0 : reduction == YOKE_REDUCTION_MAX ? 2 : 3;
+}
+
 sdk::Failure failure_of_comm(const char* name, int code) {
   constexpr std::array<const char*, 8> kNames = {
       "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
@@ -109,10 +100,10 @@ Communicator::Communicator(std::shared_ptr<Context> context, const sdk::GroupId&
   std::memcpy(&raw, id.data(), sizeof raw);
   const Current current = context_->enter();
   claim(id_, *context_);
-  Config config;
+  CommConfig config;
   const int code =
       comm().init(&handle_, static_cast<int>(size), raw, static_cast<int>(rank), static_cast<void*>(&config));
-  if (code != 0 && code != kInProgress) {
+  if (code != 0 && code != kCommInProgress) {
     unclaim(id_, *context_);
     throw failure_of_comm(comm().init.name, code);
   }
@@ -141,7 +132,7 @@ std::int32_t Communicator::state() {
     const int code = comm().async_error(handle_, &progress);
     progress = code != 0 ? code : progress;
     has_joined_ = has_joined_ || progress == 0;
-    if (progress == 0 || progress == kInProgress) {
+    if (progress == 0 || progress == kCommInProgress) {
       return has_joined_ ? YOKE_STATE_DONE : YOKE_STATE_PENDING;
     }
   }
@@ -237,12 +228,13 @@ int Communicator::call(const sdk::Collective& row, void* handle, void* stream) c
   const Address source = address_of(row.source, row.source_offset);
   const Address target = address_of(row.target, row.target_offset);
   const auto count = static_cast<std::size_t>(row.count);
-  const int type = type_of(row.type);
+  const int type = comm_type(row.type);
   switch (row.kind) {
     case YOKE_COLLECTIVE_ALL_REDUCE:
-      return comm().all_reduce(source, target, count, type, reduction_of(row.reduction), handle, stream);
+      return comm().all_reduce(source, target, count, type, comm_reduction(row.reduction), handle, stream);
     case YOKE_COLLECTIVE_REDUCE_SCATTER:
-      return comm().reduce_scatter(source, target, count, type, reduction_of(row.reduction), handle, stream);
+      return comm().reduce_scatter(source, target, count, type, comm_reduction(row.reduction), handle,
+                                   stream);
     case YOKE_COLLECTIVE_ALL_GATHER:
       return comm().all_gather(source, target, count, type, handle, stream);
     default:
@@ -252,12 +244,12 @@ int Communicator::call(const sdk::Collective& row, void* handle, void* stream) c
 }
 
 int Communicator::finish_queuing(void* handle) {
-  int progress = kInProgress;
+  int progress = kCommInProgress;
   const auto is_over = [&] {
     const int code = comm().async_error(handle, &progress);
     progress = code != 0 ? code : progress;
     const std::lock_guard lock(mutex_);
-    return progress != kInProgress || failure_;
+    return progress != kCommInProgress || failure_;
   };
   (void)poll_until(kLongestQueuing, is_over);
   return progress;
@@ -308,7 +300,7 @@ int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> 
         is_called = true;
         name = "a collective";
         code = rows[i].count == 0 ? 0 : part.member->call(rows[i], part.handle, stream);
-        code = code == kInProgress ? 0 : code;
+        code = code == kCommInProgress ? 0 : code;
       });
     } catch (const sdk::Failure& failure) {  // the device is lost
       part.failure.emplace(failure);
@@ -318,7 +310,7 @@ int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> 
     }
   }
   const int ended = comm.group_end();
-  if (code == 0 && ended != 0 && ended != kInProgress) {
+  if (code == 0 && ended != 0 && ended != kCommInProgress) {
     name = comm.group_end.name;
     code = ended;
   }

@@ -19,6 +19,10 @@
 
 namespace yoke::gpu {
 
+// The library's numbers for YOKE_TYPE_* and YOKE_REDUCTION_*.
+int comm_type(std::int32_t type);
+int comm_reduction(std::int32_t reduction);
+
 // The failure of a call of the library that returned `code`, such as "ncclAllReduce failed: ncclSystemError".
 sdk::Failure failure_of_comm(const char* name, int code);
 

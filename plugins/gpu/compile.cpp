@@ -115,7 +115,6 @@ class Compilation {
 std::string compile(Context& context, const program::Program& program, const codegen::Plan& plan,
                     const CodeRequest& request) {
   constexpr std::size_t kLongestLog = 2000;
-  constexpr int kInvalidOption = 5;
   const codegen::Target& target = context.hardware().target;
   const Compiler& compiler = context.machine().library().compiler();
   // hiprtc takes one lock for all compilations, and is not known to be safe without it.

@@ -62,6 +62,14 @@ struct Comm {
 #include "driver.def"
 };
 inline constexpr int kOldestComm = 21400;  // the first release of NCCL with non-blocking communicators
+// The oldest layout of ncclConfig_t, which newer releases accept.
+struct CommConfig {
+  std::size_t size = sizeof(CommConfig);
+  unsigned magic = 0xcafebeef;
+  unsigned version = kOldestComm;
+  int blocking = 0;
+};
+inline constexpr int kCommInProgress = 7;
 
 // Error numbers that CUDA and HIP share.
 inline constexpr int kInvalidValue = 1;
@@ -78,6 +86,7 @@ inline constexpr int kPeerAlreadyEnabled = 704;
 inline constexpr int kAlreadyRegistered = 712;
 inline constexpr int kNotSupported = 801;
 inline constexpr int kCaptureUnsupported = 900;
+inline constexpr int kInvalidOption = 5;  // of the run-time compilers
 // Whether every later call for the device fails.
 bool is_sticky(int code);
 

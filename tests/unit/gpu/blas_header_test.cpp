@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <vector>
 
 #include "header_functions.h"
 
@@ -38,6 +39,7 @@ TEST(BlasHeaderTest, NumbersAreThoseOfTheHeader) {
   EXPECT_EQ(blas.alignment + 1, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
   EXPECT_EQ(blas.alignment + 2, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
   EXPECT_EQ(blas.alignment + 3, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  EXPECT_EQ(blas.not_supported, CUBLAS_STATUS_NOT_SUPPORTED);
 }
 
 TEST(BlasHeaderTest, ResultOfTheSearchHasTheHeadersLayout) {
@@ -49,24 +51,27 @@ TEST(BlasHeaderTest, ResultOfTheSearchHasTheHeadersLayout) {
   EXPECT_LE(sizeof(Result), kBlasResultWords * 8);
 }
 
-// Takes the functions' types only: the test does not link the library.
-#define EXPECT_ALIKE(member, function) \
-  EXPECT_TRUE(are_alike(Blas().member.address, static_cast<decltype(&(function))>(nullptr)))
-
 TEST(BlasHeaderTest, FunctionsHaveTheParametersOfTheHeader) {
-  EXPECT_ALIKE(create, cublasLtCreate);
-  EXPECT_ALIKE(destroy, cublasLtDestroy);
-  EXPECT_ALIKE(product_create, cublasLtMatmulDescCreate);
-  EXPECT_ALIKE(product_set, cublasLtMatmulDescSetAttribute);
-  EXPECT_ALIKE(product_destroy, cublasLtMatmulDescDestroy);
-  EXPECT_ALIKE(layout_create, cublasLtMatrixLayoutCreate);
-  EXPECT_ALIKE(layout_set, cublasLtMatrixLayoutSetAttribute);
-  EXPECT_ALIKE(layout_destroy, cublasLtMatrixLayoutDestroy);
-  EXPECT_ALIKE(preference_create, cublasLtMatmulPreferenceCreate);
-  EXPECT_ALIKE(preference_set, cublasLtMatmulPreferenceSetAttribute);
-  EXPECT_ALIKE(preference_destroy, cublasLtMatmulPreferenceDestroy);
-  EXPECT_ALIKE(find, cublasLtMatmulAlgoGetHeuristic);
-  EXPECT_ALIKE(multiply, cublasLtMatmul);
+#define ALIKE(member, function) YOKE_ALIKE(Blas, member, function)
+  const std::vector<HeaderFunction> functions = {ALIKE(create, cublasLtCreate),
+                                                 ALIKE(destroy, cublasLtDestroy),
+                                                 ALIKE(product_create, cublasLtMatmulDescCreate),
+                                                 ALIKE(product_set, cublasLtMatmulDescSetAttribute),
+                                                 ALIKE(product_destroy, cublasLtMatmulDescDestroy),
+                                                 ALIKE(layout_create, cublasLtMatrixLayoutCreate),
+                                                 ALIKE(layout_set, cublasLtMatrixLayoutSetAttribute),
+                                                 ALIKE(layout_destroy, cublasLtMatrixLayoutDestroy),
+                                                 ALIKE(preference_create, cublasLtMatmulPreferenceCreate),
+                                                 ALIKE(preference_set, cublasLtMatmulPreferenceSetAttribute),
+                                                 ALIKE(preference_destroy, cublasLtMatmulPreferenceDestroy),
+                                                 ALIKE(find, cublasLtMatmulAlgoGetHeuristic),
+                                                 ALIKE(multiply, cublasLtMatmul)};
+#undef ALIKE
+  const std::vector<Row> rows = {
+#define YOKE_BLAS(member, parameters, cublaslt, hipblaslt) {#member, cublaslt},
+#include <gpu/driver.def>
+  };
+  expect_all_alike(rows, functions);
 }
 
 }  // namespace

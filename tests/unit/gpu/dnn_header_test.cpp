@@ -226,41 +226,48 @@ TEST(DnnHeaderTest, VersionsOfAllReleasesUseTheSameUnit) {
   EXPECT_EQ(version, CUDNN_MAJOR * 10000 + CUDNN_MINOR * 100 + CUDNN_PATCHLEVEL);
 }
 
-// Each row of driver.def names a function with its parameters. cuDNN counts algorithms in 4 bytes and numbers them
-// with an int, where MIOpen has 8 bytes; the plugin passes 8 bytes, whose lower half is the same.
-#define EXPECT_ALIKE(member, function) \
-  EXPECT_TRUE(are_alike(Dnn().member.address, static_cast<decltype(&(function))>(nullptr), true))
-
+// cuDNN counts algorithms in 4 bytes and numbers them with an int, where MIOpen has 8 bytes; the plugin passes 8 bytes,
+// whose lower half is the same.
 TEST(DnnHeaderTest, FunctionsHaveTheParametersOfTheHeader) {
-  EXPECT_ALIKE(create, cudnnCreate);
-  EXPECT_ALIKE(destroy, cudnnDestroy);
-  EXPECT_ALIKE(set_stream, cudnnSetStream);
-  EXPECT_ALIKE(tensor_create, cudnnCreateTensorDescriptor);
-  EXPECT_ALIKE(tensor_set, cudnnSetTensor4dDescriptorEx);
-  EXPECT_ALIKE(tensor_destroy, cudnnDestroyTensorDescriptor);
-  EXPECT_ALIKE(filters_create, cudnnCreateFilterDescriptor);
-  EXPECT_ALIKE(filters_set, cudnnSetFilter4dDescriptor);
-  EXPECT_ALIKE(filters_destroy, cudnnDestroyFilterDescriptor);
-  EXPECT_ALIKE(convolution_create, cudnnCreateConvolutionDescriptor);
-  EXPECT_ALIKE(convolution_set, cudnnSetConvolution2dDescriptor);
-  EXPECT_ALIKE(convolution_math, cudnnSetConvolutionMathType);
-  EXPECT_ALIKE(convolution_groups, cudnnSetConvolutionGroupCount);
-  EXPECT_ALIKE(convolution_destroy, cudnnDestroyConvolutionDescriptor);
-  EXPECT_ALIKE(forward_find, cudnnGetConvolutionForwardAlgorithm_v7);
-  EXPECT_ALIKE(input_find, cudnnGetConvolutionBackwardDataAlgorithm_v7);
-  EXPECT_ALIKE(filter_find, cudnnGetConvolutionBackwardFilterAlgorithm_v7);
-  EXPECT_ALIKE(forward_workspace, cudnnGetConvolutionForwardWorkspaceSize);
-  EXPECT_ALIKE(input_workspace, cudnnGetConvolutionBackwardDataWorkspaceSize);
-  EXPECT_ALIKE(filter_workspace, cudnnGetConvolutionBackwardFilterWorkspaceSize);
-  EXPECT_ALIKE(forward, cudnnConvolutionForward);
-  EXPECT_ALIKE(input, cudnnConvolutionBackwardData);
-  EXPECT_ALIKE(filter, cudnnConvolutionBackwardFilter);
-  EXPECT_ALIKE(descriptor_create, cudnnBackendCreateDescriptor);
-  EXPECT_ALIKE(descriptor_set, cudnnBackendSetAttribute);
-  EXPECT_ALIKE(descriptor_get, cudnnBackendGetAttribute);
-  EXPECT_ALIKE(descriptor_finalize, cudnnBackendFinalize);
-  EXPECT_ALIKE(descriptor_destroy, cudnnBackendDestroyDescriptor);
-  EXPECT_ALIKE(graph_execute, cudnnBackendExecute);
+#define ALIKE(member, function) YOKE_ALIKE_WIDENED(Dnn, member, function)
+  const std::vector<HeaderFunction> functions = {
+      ALIKE(create, cudnnCreate),
+      ALIKE(destroy, cudnnDestroy),
+      ALIKE(set_stream, cudnnSetStream),
+      ALIKE(tensor_create, cudnnCreateTensorDescriptor),
+      ALIKE(tensor_set, cudnnSetTensor4dDescriptorEx),
+      ALIKE(tensor_destroy, cudnnDestroyTensorDescriptor),
+      ALIKE(convolution_create, cudnnCreateConvolutionDescriptor),
+      ALIKE(convolution_groups, cudnnSetConvolutionGroupCount),
+      ALIKE(convolution_destroy, cudnnDestroyConvolutionDescriptor),
+      ALIKE(forward_find, cudnnGetConvolutionForwardAlgorithm_v7),
+      ALIKE(input_find, cudnnGetConvolutionBackwardDataAlgorithm_v7),
+      ALIKE(filter_find, cudnnGetConvolutionBackwardFilterAlgorithm_v7),
+      ALIKE(forward_workspace, cudnnGetConvolutionForwardWorkspaceSize),
+      ALIKE(input_workspace, cudnnGetConvolutionBackwardDataWorkspaceSize),
+      ALIKE(filter_workspace, cudnnGetConvolutionBackwardFilterWorkspaceSize),
+      ALIKE(cudnn_version, cudnnGetVersion),
+      ALIKE(filters_create, cudnnCreateFilterDescriptor),
+      ALIKE(filters_set, cudnnSetFilter4dDescriptor),
+      ALIKE(filters_destroy, cudnnDestroyFilterDescriptor),
+      ALIKE(convolution_set, cudnnSetConvolution2dDescriptor),
+      ALIKE(convolution_math, cudnnSetConvolutionMathType),
+      ALIKE(forward, cudnnConvolutionForward),
+      ALIKE(input, cudnnConvolutionBackwardData),
+      ALIKE(filter, cudnnConvolutionBackwardFilter),
+      ALIKE(descriptor_create, cudnnBackendCreateDescriptor),
+      ALIKE(descriptor_set, cudnnBackendSetAttribute),
+      ALIKE(descriptor_get, cudnnBackendGetAttribute),
+      ALIKE(descriptor_finalize, cudnnBackendFinalize),
+      ALIKE(descriptor_destroy, cudnnBackendDestroyDescriptor),
+      ALIKE(graph_execute, cudnnBackendExecute)};
+#undef ALIKE
+  const std::vector<Row> rows = {
+#define YOKE_DNN(member, parameters, cudnn, miopen) {#member, cudnn},
+#define YOKE_CUDNN(member, parameters, name) {#member, name},
+#include <gpu/driver.def>
+  };
+  expect_all_alike(rows, functions);
 }
 
 // A tensor's descriptor must not be passed as the filters: the headers' types are the order of the arguments.
