@@ -49,7 +49,8 @@ Buffer::Buffer(std::shared_ptr<Context> context, const sdk::Import& memory)
   host_address_ = pointer_to(memory.address);
   const Current current = context_->enter();
   HostMemory& host_memory = context_->machine().host_memory();
-  const std::uintptr_t first = context_->watch([&] { return host_memory.add(memory.address, byte_count_); });
+  const std::uintptr_t first =
+      context_->watch([&] { return host_memory.add(memory.address, byte_count_, context_); });
   const int code = context_->driver().host_device_address(&address_, pointer_to(first), 0U);
   if (code != 0) {
     host_memory.remove(memory.address);

@@ -111,6 +111,7 @@ Communicator::Communicator(std::shared_ptr<Context> context, const sdk::GroupId&
 
 Communicator::~Communicator() {
   {
+    const Current current = context_->try_enter();
     const std::lock_guard lock(mutex_);
     if (handle_ != nullptr) {
       (void)(has_joined_ && !context_->lost() ? comm().destroy(handle_) : comm().abort(handle_));
@@ -188,8 +189,12 @@ void Communicator::begin_abort() noexcept {
   }
   try {
     const sdk::detail::SignalsBlocked inherited;
-    aborter_ = std::thread([&library = comm(), handle] { (void)library.abort(handle); });
+    aborter_ = std::thread([this, handle] {
+      const Current current = context_->try_enter();
+      (void)comm().abort(handle);
+    });
   } catch (const std::system_error&) {  // no thread
+    const Current current = context_->try_enter();
     (void)comm().abort(handle);
   }
 }
@@ -287,6 +292,9 @@ void Communicator::give_back(std::span<const Part> parts) noexcept {
 // `name` is the function that failed. Returns its error number.
 int Communicator::call_parts(const Comm& comm, std::span<const sdk::Collective> rows, std::span<Part> parts,
                              const char*& name) {
+  // The library makes other devices current and restores this one. Without a context it would restore the first
+  // device, and create a context there.
+  const Current current = parts.front().member->context_->try_enter();
   name = comm.group_start.name;
   int code = comm.group_start();
   if (code != 0) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 
 namespace yoke::gpu {
 namespace {
@@ -66,7 +67,8 @@ void HostMemory::check_foreign(std::uintptr_t address, std::uint64_t byte_count)
   }
 }
 
-std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count) {
+std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count,
+                               std::shared_ptr<const void> current) {
   const std::uintptr_t first = address / kPage * kPage;
   const std::uintptr_t end = (address + byte_count + kPage - 1) / kPage * kPage;
   const std::lock_guard registering(registering_);
@@ -88,7 +90,8 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count)
     throw failure_of(vendor_, driver_.host_register.name, code);
   }
   const std::lock_guard lock(mutex_);
-  ranges_[first] = {end, 1, is_foreign ? Origin::kForeign : Origin::kRegistered};
+  ranges_[first] =
+      is_foreign ? Range{end, 1, Origin::kForeign} : Range{end, 1, Origin::kRegistered, std::move(current)};
   return is_foreign ? address : first;
 }
 
@@ -119,8 +122,8 @@ std::uintptr_t HostMemory::reuse(std::uintptr_t address, std::uint64_t byte_coun
 }
 
 void HostMemory::remove(std::uintptr_t address) noexcept {
+  Range removed;  // its context ends without the locks
   const std::lock_guard registering(registering_);
-  Range removed;
   std::uintptr_t first = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -129,7 +132,7 @@ void HostMemory::remove(std::uintptr_t address) noexcept {
       return;
     }
     first = found->first;
-    removed = found->second;
+    removed = std::move(ranges_[first]);
     ranges_.erase(found);
   }
   if (removed.origin == Origin::kRegistered) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "driver.h"
@@ -27,8 +28,9 @@ class HostMemory {
 
   // Registers the pages of a range, or counts another use of them. Throws YOKE_STATUS_UNIMPLEMENTED if only
   // a part of them is registered, or the driver cannot register them. Returns an address for which the driver
-  // has a device address: the first one of the registration, or `address` if it is of another library.
-  std::uintptr_t add(std::uintptr_t address, std::uint64_t byte_count);
+  // has a device address: the first one of the registration, or `address` if it is of another library. A
+  // registration ends with the context in which it was made, so it keeps that context: `current`.
+  std::uintptr_t add(std::uintptr_t address, std::uint64_t byte_count, std::shared_ptr<const void> current);
   void remove(std::uintptr_t address) noexcept;
 
   // Whether the range is in memory that allocate() returned, which devices copy directly. Registered pages do
@@ -41,6 +43,7 @@ class HostMemory {
     std::uintptr_t end = 0;
     std::uint64_t uses = 1;
     Origin origin = Origin::kAllocated;
+    std::shared_ptr<const void> context = nullptr;  // of a registration
   };
   // The range that includes the address, or the end.
   std::map<std::uintptr_t, Range>::const_iterator find(std::uintptr_t address) const;

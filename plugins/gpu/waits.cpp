@@ -37,6 +37,7 @@ void throw_late(std::uint64_t timeout_ns) {
 bool Timeline::is_quiescent(const Function<int(void*)>& query, void* handle, std::uint64_t number) {
   try {
     if (!context_->lost()) {
+      const Current current = context_->try_enter();  // cuStreamQuery needs one
       return context_->is_done(query, handle);
     }
   } catch (const sdk::Failure& failure) {
@@ -76,7 +77,7 @@ void Timeline::wait(std::uint64_t timeout_ns) {
     number = posted_ + 1;
   }
   if (!is_quiescent(driver.stream_query, stream_, number)) {
-    // Work that other threads queue during the wait does not extend it. Queries need no current context.
+    // Work that other threads queue during the wait does not extend it.
     const std::unique_ptr<Point> last = timeout_ns != 0 ? now() : nullptr;
     const auto is_done = [&] {
       return last != nullptr ? is_quiescent(driver.event_query, last->event_, number)

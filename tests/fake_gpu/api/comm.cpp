@@ -75,6 +75,14 @@ thread_local std::vector<std::pair<std::shared_ptr<Comm>, CommPart>> group_parts
   throw Error{code};
 }
 
+// The library restores the thread's device after these calls, and without a context that is the first device, where it
+// would create a context.
+void expect_context(const char* name) {
+  if (!has_context()) {
+    complain(std::string(name) + " is called without a current context");
+  }
+}
+
 bool agree(const CommPart& a, const CommPart& b) {
   return a.kind == b.kind && a.count == b.count && a.type == b.type && a.reduction == b.reduction &&
          a.root == b.root;
@@ -260,6 +268,7 @@ int fake_comm_async_error(void* handle, int* error) {
 
 int fake_comm_abort(void* handle) {
   return run("comm_abort", [&] {
+    expect_context("comm_abort");
     const auto comm = comms().remove(handle);
     const std::scoped_lock lock(comm->clique->mutex);
     comm->is_aborted = true;
@@ -269,6 +278,7 @@ int fake_comm_abort(void* handle) {
 
 int fake_comm_destroy(void* handle) {
   return run("comm_destroy", [&] {
+    expect_context("comm_destroy");
     const auto comm = comms().remove(handle);
     const std::scoped_lock lock(comm->clique->mutex);
     if ((comm->ended != comm->queued || !comm->noted.empty()) && device_at(comm->device).error == 0) {
@@ -284,6 +294,7 @@ int fake_comm_group_start() {
 
 int fake_comm_group_end() {
   const int code = run("comm_group_end", [] {
+    expect_context("comm_group_end");
     if (group_depth == 0) {
       reject("comm_group_end", "no group was started", kCommInvalidUsage);
     }

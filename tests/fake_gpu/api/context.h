@@ -11,6 +11,9 @@ namespace fake_gpu {
 void require_driver(const char* call);
 // The device of the current context. Throws its sticky error.
 int current_device(const char* call);
+// Whether a context is current. HIP otherwise uses its first device.
+bool has_context();
+void require_context();
 // The device of a primary context.
 int device_of_context(void* context);
 // The most shared memory that a block may have, if the function asks for it.

@@ -96,6 +96,7 @@ int attribute(int number, int device) {
 void report_leaks(int device) {
   const std::pair<const char*, std::size_t> counts[] = {
       {"allocations", memory().count(device)},
+      {"pinned or registered ranges of host memory", kHip ? 0 : memory().host_count(device)},
       {"streams", streams().count(device)},
       {"events", events().count(device)},
       {"graphs", graphs().count(device)},
@@ -148,6 +149,16 @@ int current_device(const char* call) {
   }
   throw_sticky(device);
   return device;
+}
+
+bool has_context() {
+  return current_of_thread.index >= 0;
+}
+
+void require_context() {
+  if (!has_context()) {
+    throw Error{kInvalidContext};
+  }
 }
 
 std::shared_ptr<Stream> stream_of(void* handle) {

@@ -90,12 +90,12 @@ int fake_memory_free(Address address) {
 }
 
 int fake_host_allocate(void** address, std::size_t byte_count, unsigned flags) {
-  return run_on_device("host_allocate", [&](int) {
+  return run_on_device("host_allocate", [&](int device) {
     refuse_during_capture("host_allocate");
     if (flags > 7 || byte_count == 0) {
       throw Error{kInvalidValue};
     }
-    *address = memory().allocate_host(byte_count);
+    *address = memory().allocate_host(device, byte_count);
   });
 }
 
@@ -108,12 +108,12 @@ int fake_host_free(void* address) {
 }
 
 int fake_host_register(void* address, std::size_t byte_count, unsigned flags) {
-  return run_on_device("host_register", [&](int) {
+  return run_on_device("host_register", [&](int device) {
     refuse_during_capture("host_register");
     if (flags > 15) {
       throw Error{kInvalidValue};
     }
-    memory().register_host(address_of(address), byte_count);
+    memory().register_host(device, address_of(address), byte_count);
   });
 }
 

@@ -16,11 +16,12 @@ std::shared_ptr<Recording> recording_of(Event& event) {
   return event.recording;
 }
 
-// A function about a stream; it also works when another context is current.
+// A function about a stream; it also works when the context of another device is current.
 template <class Body>
 int run_on_stream(const char* name, void* handle, const Body& body) {
   const int code = run(name, [&] {
     require_driver(name);
+    require_context();
     const auto stream = stream_of(handle);
     body(*stream);
     throw_sticky(stream->device);
@@ -36,6 +37,7 @@ template <class Body>
 int run_on_event(const char* name, void* handle, const Body& body) {
   const int code = run(name, [&] {
     require_driver(name);
+    require_context();
     refuse_during_capture(name);
     const auto event = events().get(handle);
     body(*event);

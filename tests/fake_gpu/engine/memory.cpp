@@ -93,8 +93,9 @@ Address Memory::allocate(int device, std::size_t byte_count) {
   return address;
 }
 
-void* Memory::allocate_host(std::size_t byte_count) {
+void* Memory::allocate_host(int owner, std::size_t byte_count) {
   auto allocation = std::make_shared<Allocation>();
+  allocation->owner = owner;
   char* memory = storage(byte_count);
   allocation->address = reinterpret_cast<Address>(memory);
   allocation->byte_count = byte_count;
@@ -132,7 +133,7 @@ void Memory::free(Address address, bool host) {
   std::free(pointer(address));
 }
 
-void Memory::register_host(Address address, std::size_t byte_count) {
+void Memory::register_host(int owner, Address address, std::size_t byte_count) {
   if (address == 0 || byte_count == 0) {
     throw Error{kInvalidValue};
   }
@@ -147,6 +148,7 @@ void Memory::register_host(Address address, std::size_t byte_count) {
   allocation->address = address;
   allocation->byte_count = byte_count;
   allocation->registered = true;
+  allocation->owner = owner;
   all_[address] = std::move(allocation);
 }
 
@@ -205,6 +207,13 @@ std::size_t Memory::count(int device) {
   const std::scoped_lock lock(mutex_);
   return static_cast<std::size_t>(
       std::count_if(all_.begin(), all_.end(), [&](const auto& row) { return row.second->device == device; }));
+}
+
+std::size_t Memory::host_count(int device) {
+  const std::scoped_lock lock(mutex_);
+  return static_cast<std::size_t>(std::count_if(all_.begin(), all_.end(), [&](const auto& row) {
+    return row.second->device == kHost && row.second->owner == device;
+  }));
 }
 
 void Memory::enable_peer(int device, int peer) {

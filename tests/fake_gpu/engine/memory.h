@@ -26,6 +26,7 @@ struct Allocation {
   std::size_t byte_count = 0;
   int device = kHost;
   bool registered = false;       // host memory of the caller
+  int owner = kHost;             // the device in whose context host memory was pinned
   std::atomic<int> pending = 0;  // operations that use it and have not finished
 };
 
@@ -53,10 +54,10 @@ class Pins {
 class Memory {
  public:
   Address allocate(int device, std::size_t byte_count);
-  void* allocate_host(std::size_t byte_count);
+  void* allocate_host(int owner, std::size_t byte_count);
   // Complains and throws if `address` is not the start of an allocation of that kind or is in use.
   void free(Address address, bool host);
-  void register_host(Address address, std::size_t byte_count);
+  void register_host(int owner, Address address, std::size_t byte_count);
   void unregister_host(Address address);
   // The allocation that contains the whole range, or null.
   std::shared_ptr<Allocation> find(Address address, std::size_t byte_count);
@@ -65,6 +66,8 @@ class Memory {
   std::size_t used(int device);
   // The number of allocations on a device.
   std::size_t count(int device);
+  // The number of ranges of host memory that a context of the device has pinned.
+  std::size_t host_count(int device);
   void enable_peer(int device, int peer);
   // Ends the access from and to a device.
   void disable_peers(int device);

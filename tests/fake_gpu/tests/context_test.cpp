@@ -3,6 +3,7 @@
 // in its own process, because the fake reads its variables once.
 #include <cuda/vendor.h>
 #include <dlfcn.h>
+#include <gpu/buffer.h>
 #include <gpu/context.h>
 #include <gpu/timeline.h>
 #include <gtest/gtest.h>
@@ -85,6 +86,40 @@ TEST(ContextTest, ContextOfAnotherLibraryStaysCurrent) {
   });
 }
 
+TEST(ContextTest, ThreadsWithoutAContextWait) {
+  expect_ok([]() -> std::string {
+    const auto context = machine("1")->context(0);
+    const auto timeline = std::make_shared<Timeline>(context, 0, std::nullopt);
+    context->add(timeline);
+    timeline->post([](std::int32_t) {}, true);
+    const auto point = timeline->record(false);
+    std::thread([&] {
+      timeline->wait(~std::uint64_t{0});
+      (void)timeline->state();
+      point->wait(~std::uint64_t{0});
+    }).join();
+    timeline->close();
+    return context->lost() ? "the device is lost" : "";
+  });
+}
+
+// A driver ends the registrations of a context with the context.
+TEST(ContextTest, RegistrationOutlivesTheOtherUsesOfTheDeviceThatMadeIt) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("2");
+    std::vector<std::byte> bytes(4096);
+    const sdk::Import memory = {reinterpret_cast<std::uintptr_t>(bytes.data()), bytes.size(),
+                                YOKE_MEMORY_HOST};
+    auto first = std::make_unique<Buffer>(all->context(0), memory);
+    auto second = std::make_unique<Buffer>(all->context(1), memory);
+    first.reset();
+    const auto target = std::make_unique<Buffer>(all->context(1), 4096);
+    target->copy_from(nullptr, 0, *second, 0, 4096);
+    second.reset();
+    return "";
+  });
+}
+
 TEST(ContextTest, CopiesGoOnWhileHostMemoryIsRegistered) {
   expect_ok([]() -> std::string {
     const auto context = machine("1")->context(0);
@@ -97,7 +132,7 @@ TEST(ContextTest, CopiesGoOnWhileHostMemoryIsRegistered) {
     std::thread registering([&] {
       const Current current = context->enter();
       const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
-      (void)memory.add(address, bytes.size());
+      (void)memory.add(address, bytes.size(), context);
       memory.remove(address);
     });
     while (held() == 0) {
