@@ -74,5 +74,16 @@ TEST(BlasHeaderTest, FunctionsHaveTheParametersOfTheHeader) {
   expect_all_alike(rows, functions);
 }
 
+TEST(BlasHeaderTest, VersionIsReadWithTheHeadersFunction) {
+  constexpr decltype(&cublasLtGetVersion) kVersion = []() -> std::size_t { return 130100; };
+  const auto look_up = [](void*, const char* name) {
+    EXPECT_STREQ(name, "cublasLtGetVersion");
+    return reinterpret_cast<void*>(+kVersion);
+  };
+  int version = 0;
+  EXPECT_EQ(cuda::Vendor().blas_version(look_up, nullptr, nullptr, version), 0);
+  EXPECT_EQ(version, 130100);
+}
+
 }  // namespace
 }  // namespace yoke::gpu
