@@ -75,8 +75,12 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count,
   if (const std::uintptr_t known = reuse(address, byte_count, first, end); known != 0) {
     return known;
   }
-  const int code =
-      driver_.host_register(pointer_to(first), end - first, kPortableHostMemory | kMappedHostMemory);
+  // Releases of HIP before July 2026 register memory again that another library has registered, and the end of one
+  // registration ends both.
+  const bool is_known = vendor_.facts().dialect == codegen::Dialect::kHip && is_mapped(address, byte_count);
+  const int code = is_known ? kAlreadyRegistered
+                            : driver_.host_register(pointer_to(first), end - first,
+                                                    kPortableHostMemory | kMappedHostMemory);
   const bool is_foreign = code == kAlreadyRegistered;
   if (is_foreign) {
     check_foreign(address, byte_count);

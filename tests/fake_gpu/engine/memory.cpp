@@ -142,6 +142,9 @@ void Memory::register_host(int owner, Address address, std::size_t byte_count) {
   const bool overlaps_next = next != all_.end() && next->first < address + byte_count;
   if (overlaps_next ||
       (next != all_.begin() && std::prev(next)->first + std::prev(next)->second->byte_count > address)) {
+    if (kHip) {  // many releases do not see it
+      complain("host memory is registered again");
+    }
     throw Error{kHostMemoryRegistered};
   }
   auto allocation = std::make_shared<Allocation>();

@@ -7,6 +7,7 @@
 #include <gpu/context.h>
 #include <gpu/timeline.h>
 #include <gtest/gtest.h>
+#include <hip/vendor.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <yoke/plugin.h>
@@ -117,6 +118,22 @@ TEST(ContextTest, RegistrationOutlivesTheOtherUsesOfTheDeviceThatMadeIt) {
     target->copy_from(nullptr, 0, *second, 0, 4096);
     second.reset();
     return "";
+  });
+}
+
+// Releases of HIP do not say that memory is already registered, and the end of one registration ends both.
+TEST(ContextTest, RegistrationOfAnotherLibraryStays) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("1", "", std::make_unique<hip::Vendor>());
+    const auto context = all->context(0);
+    const Current current = context->enter();
+    alignas(4096) static std::byte bytes[4096];
+    const Driver& driver = all->driver();
+    context->call(driver.host_register, static_cast<void*>(bytes), sizeof bytes, 0U);
+    const sdk::Import memory = {reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, YOKE_MEMORY_HOST};
+    { const Buffer imported(context, memory); }
+    const int code = driver.host_unregister(bytes);
+    return code == 0 ? "" : "hipHostUnregister returns " + std::to_string(code);
   });
 }
 

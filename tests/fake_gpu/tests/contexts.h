@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/contexts.h: contexts of plugins/gpu on the fake driver of CUDA.
+// tests/fake_gpu/tests/contexts.h: contexts of plugins/gpu on the fake drivers.
 #pragma once
 
 #include <cuda/vendor.h>
@@ -16,6 +16,7 @@ namespace yoke::gpu {
 inline std::shared_ptr<Machine> machine(const char* devices, const char* failure = "",
                                         std::unique_ptr<Vendor> vendor = std::make_unique<cuda::Vendor>()) {
   ::setenv("YOKE_CUDA_LIBRARY", FAKE_GPU_FOLDER "/cuda/libcuda.so.1", 1);
+  ::setenv("YOKE_HIP_LIBRARY", FAKE_GPU_FOLDER "/hip/libamdhip64.so.5", 1);
   ::setenv("FAKE_GPU_DEVICES", devices, 1);
   ::setenv("FAKE_GPU_FAIL", failure, 1);
   ::unsetenv("CUDA_VISIBLE_DEVICES");
