@@ -301,6 +301,8 @@ class Vendor {
   // Calls call.function(call.user) when all earlier work of the stream is done; reads `call` then. Even if
   // the result is a sticky error, which can be that of earlier work, the driver may have queued the call.
   virtual int launch_host(void* stream, HostCall& call) const = 0;
+  // Forgets the error of the thread's last call, which other libraries may ask for. CUDA's driver keeps none.
+  virtual void forget_error() const {}
   // Lets kernels of the current context access memory of `other`.
   virtual int enable_peer(Peer other) const = 0;
   // Sets the version of the open library of matrix products. Returns 0 or an error number of the library.

@@ -78,6 +78,9 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count,
   // Releases of HIP before July 2026 register memory again that another library has registered, and the end of one
   // registration ends both.
   const bool is_known = vendor_.facts().dialect == codegen::Dialect::kHip && is_mapped(address, byte_count);
+  if (!is_known) {
+    vendor_.forget_error();  // of the question
+  }
   const int code = is_known ? kAlreadyRegistered
                             : driver_.host_register(pointer_to(first), end - first,
                                                     kPortableHostMemory | kMappedHostMemory);

@@ -101,6 +101,7 @@ const char* Vendor::bind(gpu::Lookup lookup, void* library) {
                        {{"hipGetErrorName", &error_name_},
                         {"hipGetErrorString", &error_string_},
                         {"hipStreamAddCallback", &add_callback_},
+                        {"hipGetLastError", &last_error_},
                         {"hipDeviceEnablePeerAccess", &enable_peer_},
                         {"hipMemcpyPeerAsync", &copy_peer_},
                         {is_new ? "hipGetDevicePropertiesR0600" : "hipGetDeviceProperties", &properties_}});

@@ -31,6 +31,7 @@ class Vendor final : public gpu::Vendor {
   // miopenStatusBadParm, NotImplemented and UnsupportedOp.
   bool is_unsupported(int code) const override { return code == 3 || code == 6 || code == 8; }
   int launch_host(void* stream, gpu::HostCall& call) const override;
+  void forget_error() const override { (void)last_error_(); }
   int enable_peer(gpu::Peer other) const override { return enable_peer_(other.device, 0); }
   int copy_peer(gpu::Address target, gpu::Peer to, gpu::Address source, gpu::Peer from,
                 std::size_t byte_count, void* stream) const override {
@@ -42,6 +43,7 @@ class Vendor final : public gpu::Vendor {
   const char* (*error_string_)(int code) = nullptr;
   int (*add_callback_)(void* stream, void (*function)(void* stream, int code, void* user), void* user,
                        unsigned flags) = nullptr;
+  int (*last_error_)() = nullptr;
   int (*enable_peer_)(int device, unsigned flags) = nullptr;
   int (*copy_peer_)(gpu::Address target, int to, gpu::Address source, int from, std::size_t byte_count,
                     void* stream) = nullptr;

@@ -3,6 +3,8 @@
 // load if one is missing.
 #include "functions.h"
 
+#include <utility>
+
 namespace fake_gpu {
 namespace {
 
@@ -38,4 +40,11 @@ __attribute__((used)) const void* const kCompilerFunctions[] = {
 #endif
 
 }  // namespace
+
+#if defined(FAKE_GPU_DRIVER) && defined(FAKE_GPU_HIP)
+int fake_last_error() {
+  return std::exchange(last_error, 0);
+}
+#endif
+
 }  // namespace fake_gpu

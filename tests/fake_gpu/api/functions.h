@@ -47,6 +47,7 @@ FAKE_GPU_FUNCTION(int, host_function, (void* stream, Callback callback, void* da
                   "hipStreamAddCallback")
 FAKE_GPU_FUNCTION(const char*, error_name, (int code), "hipGetErrorName")
 FAKE_GPU_FUNCTION(const char*, error_string, (int code), "hipGetErrorString")
+FAKE_GPU_FUNCTION(int, last_error, (), "hipGetLastError")
 FAKE_GPU_FUNCTION(int, properties, (void* properties, int device), "hipGetDeviceProperties")
 FAKE_GPU_FUNCTION(int, blas_version, (void* handle, int* version), "hipblasLtGetVersion")
 #else
@@ -73,20 +74,27 @@ FAKE_GPU_FUNCTION(const char*, compiler_error_string, (int code),
                   FAKE_GPU_NAME("nvrtcGetErrorString", "hiprtcGetErrorString"))
 #endif
 
+// The error of the thread's last call that failed, unless the caller only had to wait. HIP keeps it.
+inline thread_local int last_error = 0;
+inline int keep_error(int code) {
+  last_error = code != 0 && code != kNotReady ? code : last_error;
+  return code;
+}
+
 // Counts the call `name` and runs `body` unless a failure is injected; Errors become the result.
 template <class Body>
 int run(const char* name, const Body& body) {
   if (const int code = count_call(name); code != 0) {
-    return code;
+    return keep_error(code);
   }
   wait_if_held(name);
   try {
     body();
     return 0;
   } catch (const Error& error) {
-    return error.code;
+    return keep_error(error.code);
   } catch (const std::bad_alloc&) {
-    return kOutOfMemory;
+    return keep_error(kOutOfMemory);
   }
 }
 

@@ -137,6 +137,24 @@ TEST(ContextTest, RegistrationOfAnotherLibraryStays) {
   });
 }
 
+// Other libraries ask for the last error after their own calls.
+TEST(ContextTest, ImportLeavesNoErrorOnTheThread) {
+  expect_ok([]() -> std::string {
+    const auto all = machine("1", "", std::make_unique<hip::Vendor>());
+    const auto context = all->context(0);
+    void* const fake = ::dlopen(FAKE_GPU_FOLDER "/hip/libamdhip64.so.5", RTLD_NOW);
+    const auto last_error = reinterpret_cast<int (*)()>(::dlsym(fake, "hipGetLastError"));
+    (void)last_error();
+    alignas(4096) static std::byte bytes[4096];
+    {
+      const Buffer imported(context,
+                            {reinterpret_cast<std::uintptr_t>(bytes), sizeof bytes, YOKE_MEMORY_HOST});
+    }
+    const int code = last_error();
+    return code == 0 ? "" : "the error " + std::to_string(code) + " stays";
+  });
+}
+
 TEST(ContextTest, CopiesGoOnWhileHostMemoryIsRegistered) {
   expect_ok([]() -> std::string {
     const auto context = machine("1")->context(0);

@@ -167,6 +167,7 @@ constexpr decltype(&hipStreamAddCallback) kAddCallback = [](hipStream_t stream, 
   function(stream, hipSuccess, user);
   return stream == handle<hipStream_t>(2) && flags == 0 ? hipSuccess : hipErrorInvalidValue;
 };
+constexpr decltype(&hipGetLastError) kLastError = []() { return hipErrorInvalidValue; };
 constexpr decltype(&hipDeviceEnablePeerAccess) kEnablePeer = [](int device, unsigned flags) {
   return device == 13 && flags == 0 ? hipSuccess : hipErrorInvalidValue;
 };
@@ -201,6 +202,7 @@ void* look_up(void*, const char* wanted) {
   FUNCTION("hipGetErrorName", kErrorName)
   FUNCTION("hipGetErrorString", kErrorString)
   FUNCTION("hipStreamAddCallback", kAddCallback)
+  FUNCTION("hipGetLastError", kLastError)
   FUNCTION("hipDeviceEnablePeerAccess", kEnablePeer)
   FUNCTION("hipMemcpyPeerAsync", kCopyPeer)
   FUNCTION("hipGetDeviceProperties", kOldProperties)
