@@ -119,6 +119,11 @@ int hipGetDevicePropertiesR0600(void* properties, int) {
   return 0;
 }
 
+// CUDA's driver keeps no error of an earlier call.
+int hipGetLastError() {
+  return 0;
+}
+
 const char* hipGetErrorName(int code) {
   return text_of("cuGetErrorName", code);
 }
