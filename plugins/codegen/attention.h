@@ -15,12 +15,13 @@
 
 namespace yoke::codegen {
 
-// One call of a library instead of statements of a program.
+// One call of a library, or launches of a few kernels, instead of statements of a program.
 struct AttentionCall {
   LibraryAttention attention;
   std::vector<std::uint32_t> tensors;   // of the volumes, then of the statistics if it has them
   std::vector<std::size_t> statements;  // that it replaces, ascending
   std::size_t place = 0;                // it runs instead of this one of them
+  bool by_kernels = false;              // of attention_kernel.h; otherwise a library computes it
 };
 
 struct FoundAttention {

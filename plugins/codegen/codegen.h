@@ -30,6 +30,7 @@ struct Target {
   std::uint32_t shared_bytes = 48 * 1024;  // per block, without opting in to more
   bool atomics = false;                    // scatters may add in any order
   bool wgmma = false;                      // products may use instructions of sm_90a only
+  bool fused_attention = false;            // attention may be computed without storing its scores
   // Multiprocessors that tiles of products are chosen for: not the device's, so that sums have the same parts on all.
   std::uint32_t processors = 132;
 };

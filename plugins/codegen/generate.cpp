@@ -10,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "attention_plan.h"
 #include "builder.h"
 #include "codegen.h"
 #include "contraction.h"
 #include "elementwise.h"
 #include "general.h"
 #include "group.h"
-#include "library_attention.h"
 #include "rows.h"
 #include "scatter.h"
 #include "split.h"

@@ -11,13 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "exact_attention.h"
+#include "../../support/exact_attention.h"
 #include "products_on_fakes.h"
 
 namespace yoke::gpu {
 namespace {
 
-using Shape = AttentionShape;
+using test::body_of;
+using test::compare_attention;
+using Shape = test::AttentionShape;
 
 std::string remark_of(const Shape& shape) {
   return std::string("by cuDNN: ") + (shape.is_causal ? "causal " : "") + "attention, " +

@@ -39,8 +39,8 @@ class Memory {
 };
 
 conformance::Contents run(const CpuPlans& plans, std::size_t number, const conformance::Case& one,
-                          const std::vector<std::int64_t>& symbols, bool is_aligned) {
-  const conformance::Contents start = conformance::initial_arguments(one);
+                          const conformance::Contents& start, const std::vector<std::int64_t>& symbols,
+                          bool is_aligned) {
   const std::vector<std::uint32_t> ids = one.program.arguments();
   std::vector<Memory> memory;
   memory.reserve(start.size());
@@ -67,21 +67,39 @@ conformance::Contents run(const CpuPlans& plans, std::size_t number, const confo
   return results;
 }
 
-}  // namespace
-
-void check_cases(std::span<const conformance::Case> cases, const Target& target) {
+CpuPlans plans_of(std::span<const conformance::Case> cases, const Target& target) {
   std::vector<Plan> made;
   for (const conformance::Case& one : cases) {
     made.push_back(generate(one.program, target));
   }
-  const CpuPlans plans(std::move(made), target);
+  return CpuPlans(std::move(made), target);
+}
+
+}  // namespace
+
+std::vector<conformance::Contents> results_of(std::span<const conformance::Case> cases,
+                                              std::span<const conformance::Contents> starts,
+                                              const Target& target) {
+  const CpuPlans plans = plans_of(cases, target);
+  std::vector<conformance::Contents> results;
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    results.push_back(run(plans, i, cases[i], starts[i], cases[i].launches[0], true));
+    EXPECT_EQ(results.back(), run(plans, i, cases[i], starts[i], cases[i].launches[0], false))
+        << "alignment changes the results of case " << i;
+  }
+  return results;
+}
+
+void check_cases(std::span<const conformance::Case> cases, const Target& target) {
+  const CpuPlans plans = plans_of(cases, target);
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(cases[i].index) + "\n" + program::print(cases[i].program));
     for (const std::vector<std::int64_t>& symbols : cases[i].launches) {
-      const conformance::Contents got = run(plans, i, cases[i], symbols, true);
+      const conformance::Contents start = conformance::initial_arguments(cases[i]);
+      const conformance::Contents got = run(plans, i, cases[i], start, symbols, true);
       const conformance::AllowedResults allowed(cases[i], symbols);
       EXPECT_EQ(allowed.compare(got), "");
-      EXPECT_EQ(got, run(plans, i, cases[i], symbols, false)) << "alignment changes the results";
+      EXPECT_EQ(got, run(plans, i, cases[i], start, symbols, false)) << "alignment changes the results";
     }
     if (testing::Test::HasFailure()) {
       const std::string& source = plans.plan(i).source;

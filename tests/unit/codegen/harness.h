@@ -24,6 +24,11 @@ namespace yoke::codegen::test {
 // that nothing outside the arguments and the workspace is written.
 void check_cases(std::span<const conformance::Case> cases, const Target& target = {});
 
+// Runs each case with the initial arguments in `starts`, twice as above, and returns the results.
+std::vector<conformance::Contents> results_of(std::span<const conformance::Case> cases,
+                                              std::span<const conformance::Contents> starts,
+                                              const Target& target);
+
 // A case with a program `p` and uniform arguments.
 conformance::Case case_of(std::string_view text);
 

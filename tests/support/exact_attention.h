@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/exact_attention.h: programs of attention, and their exact results.
+// tests/support/exact_attention.h: programs of attention, and their exact results.
 #pragma once
 
 #include <string>
 
 #include "evaluate.h"
 
-namespace yoke::gpu {
+namespace yoke::test {
 
 // Attention with a scale of 1 / 4.
 struct AttentionShape {
@@ -30,4 +30,4 @@ std::string body_of(const AttentionShape& shape);
 std::string compare_attention(const AttentionShape& shape, const conformance::Contents& arguments,
                               const conformance::Contents& results);
 
-}  // namespace yoke::gpu
+}  // namespace yoke::test

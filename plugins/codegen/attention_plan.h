@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/library_attention.h: attention that a library of the vendor computes.
+// plugins/codegen/attention_plan.h: attention that one library call or a few kernels compute, instead of its statements.
 #pragma once
 
 #include <yoke/program/program.h>
@@ -17,12 +17,12 @@ namespace yoke::codegen {
 struct AttentionPlan {
   std::vector<AttentionCall> calls;  // by place, with the sizes of their workspaces
   std::vector<std::pair<std::size_t, std::string>>
-      remarks;  // why kernels compute the scores of these statements
+      remarks;  // why the scores of these statements are computed
 };
 
-// What the builder's library computes of a block.
+// What the builder's library computes of a block, or with Target::fused_attention kernels that keep no scores.
 AttentionPlan plan_attention(const Builder& builder, const program::Block& block);
-// Adds the launch.
+// Adds the launches.
 void launch_attention(Builder& builder, const AttentionCall& call);
 
 }  // namespace yoke::codegen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/fake_gpu/tests/exact_attention.cpp: attention and its gradient in f64.
+// tests/support/exact_attention.cpp: attention and its gradient in f64.
 #include "exact_attention.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace yoke::gpu {
+namespace yoke::test {
 namespace {
 
 std::string with(std::string text, const std::vector<std::pair<std::string, std::string>>& values) {
@@ -224,4 +224,4 @@ std::string compare_attention(const AttentionShape& shape, const conformance::Co
   return Exact(shape, arguments).compare(results);
 }
 
-}  // namespace yoke::gpu
+}  // namespace yoke::test

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/attention_backward.cpp: the gradient of attention in three kernels. One computes what each query needs;
+// one has keys and values in registers and goes over the queries that see them; one has queries and goes over keys.
+// Both compute the weights again, so that sums stay in registers and have a fixed order.
+#include <algorithm>
+#include <numbers>
+#include <string_view>
+
+#include "attention_kernel.h"
+
+namespace yoke::codegen::attention {
+namespace {
+
+using matmul::fill_in;
+using matmul::Values;
+
+constexpr std::int64_t kRows = 16 * kWarps;  // of a block
+
+// In the order of LibraryAttention::volumes.
+enum Number : std::size_t { kQ, kK, kV, kO, kOGradient, kQGradient, kKGradient, kVGradient };
+
+std::int64_t padded_queries(const LibraryAttention& attention) {
+  const auto queries = static_cast<std::int64_t>(attention.volumes[kQ].dims[2]);
+  return (queries + kRows - 1) / kRows * kRows;
+}
+
+// For each query, the statistic for exp2, and the sum of its result times the gradient of it. Queries that pad the
+// last block have zeros.
+std::string queries_kernel(const LibraryAttention& attention, const std::string& type) {
+  const Rows o = {"o", &attention.volumes[kO]};
+  const Rows g = {"g", &attention.volumes[kOGradient]};
+  std::string text =
+      R"((const unsigned short* p0, const unsigned short* p1, const float* p2, float* per_query) {
+  const unsigned item = (blockIdx.x * $threads$ + threadIdx.x) / $lanes$, chunk = threadIdx.x % $lanes$;
+  const int batch = item / $padded$ / $heads$, head = item / $padded$ % $heads$, row = item % $padded$;
+)";
+  text += pointer_text(o, "p0") + pointer_text(g, "p1");
+  text += R"(  const bool in = row < $queries$, has_chunk = in && chunk < $size$ / 8u;
+  const yk_16_bytes x = yk_load_halves(o + (row * $o_stride$ll + chunk * 8), o_is_aligned, has_chunk);
+  const yk_16_bytes y = yk_load_halves(g + (row * $g_stride$ll + chunk * 8), g_is_aligned, has_chunk);
+  const unsigned xs[4] = {x.a, x.b, x.c, x.d}, ys[4] = {y.a, y.b, y.c, y.d};
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sum = yk_multiply_add(yk_from_$type$((unsigned short)xs[i]), yk_from_$type$((unsigned short)ys[i]), sum);
+    sum = yk_multiply_add(yk_from_$type$((unsigned short)(xs[i] >> 16)), yk_from_$type$((unsigned short)(ys[i] >> 16)), sum);
+  }
+#pragma unroll
+  for (int mask = 1; mask < $lanes$; mask *= 2) sum += YK_SHUFFLE_XOR(sum, mask);
+  if (chunk == 0) {
+    per_query[item * 2] = in ? p2[(batch * $heads$ + head) * $queries$ll + row] * $log2e$ : 0;
+    per_query[item * 2 + 1] = sum;
+  }
+}
+)";
+  return fill_in(text, {{"threads", std::to_string(kThreads) + "u"},
+                        {"lanes", std::to_string(o.pitch()) + "u"},
+                        {"padded", std::to_string(padded_queries(attention)) + "u"},
+                        {"heads", std::to_string(attention.volumes[kQ].dims[1]) + "u"},
+                        {"queries", std::to_string(o.length())},
+                        {"size", std::to_string(o.size())},
+                        {"type", type},
+                        {"o_stride", std::to_string(o.volume->strides[2])},
+                        {"g_stride", std::to_string(g.volume->strides[2])},
+                        {"log2e", float_text(std::numbers::log2e)}});
+}
+
+// The next tile arrives while this one is used. `scores` become weights, and `slopes` the gradients of scores.
+constexpr std::string_view kGradientLoop = R"(
+  const int end = $end$;
+  int stage = 0;
+  if (begin < end) {
+$copy_first$  }
+  yk_commit_copies();
+  for (int at = begin; at < end; at += $columns$) {
+    YK_WAIT_FOR_COPIES(0);
+    YK_SYNC();
+    if (at + $columns$ < end) {
+$copy_next$    }
+    yk_commit_copies();
+    float scores[1][$columns$ / 8][4] = {}, slopes[1][$columns$ / 8][4] = {};
+$scores$$slopes$$mask$#pragma unroll
+    for (int j = 0; j < $columns$ / 8; ++j) {
+$per_column$#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        scores[0][j][e] = yk_exp2(yk_multiply_add(scores[0][j][e], $scale$, -$statistic$));
+        slopes[0][j][e] = scores[0][j][e] * (slopes[0][j][e] - $sum$);
+      }
+    }
+    unsigned weights[1][$columns$ / 16][4];
+$weigh$    stage ^= 1;
+  }
+  YK_SYNC();
+)";
+
+// What a block keeps in registers, and what it goes over: keys and queries, or queries and keys.
+struct Pass {
+  bool has_keys = false;
+  Rows own_first;   // k or q
+  Rows own_second;  // v or the gradient of o
+  Rows first;       // q or k, of a tile
+  Rows second;      // the gradient of o, or v
+  std::int64_t columns = 64;
+
+  std::int64_t stage_chunks() const { return first.chunks() + second.chunks(); }
+};
+
+Pass pass_of(const LibraryAttention& attention, bool has_keys) {
+  const auto& volumes = attention.volumes;
+  Rows q = {"q", &volumes[kQ]};
+  Rows k = {"k", &volumes[kK]};
+  Rows v = {"v", &volumes[kV]};
+  Rows g = {"g", &volumes[kOGradient]};
+  // Smaller tiles leave registers for larger heads.
+  const std::int64_t columns = std::max(q.pitch(), v.pitch()) <= 8 ? 64 : 32;
+  Pass pass = has_keys ? Pass{true, k, v, q, g, columns} : Pass{false, q, g, k, v, columns};
+  pass.own_second.place = std::to_string(pass.own_first.chunks());
+  pass.first.count = pass.second.count = columns;
+  return pass;
+}
+
+// Copies of a tile to one of two places.
+std::string copies_text(const Pass& pass, const std::string& stage, const std::string& from) {
+  Rows first = pass.first;
+  Rows second = pass.second;
+  const std::string place = "(" + stage + ") * " + std::to_string(pass.stage_chunks());
+  first.place = place;
+  second.place = place + " + " + std::to_string(first.chunks());
+  std::string text = copy_text(first, from) + copy_text(second, from);
+  if (pass.has_keys) {
+    text += fill_in(R"(    if (tid < $columns$ / 2)
+      yk_copy_async(queries + (($stage$) * ($columns$ / 2) + tid), per_query + (batch * $heads$ + head) * ($padded$ll * 2) + (($from$) * 2 + tid * 4), true);
+)",
+                    {{"stage", stage}, {"from", from}});
+  }
+  return text;
+}
+
+std::string end_text(const LibraryAttention& attention, const Pass& pass) {
+  const std::string length = std::to_string(pass.first.length());
+  return pass.has_keys || !attention.is_causal
+             ? length
+             : fill_in("first + $rows$ < $length$ ? first + $rows$ : $length$",
+                       {{"rows", std::to_string(kRows)}, {"length", length}});
+}
+
+// dv += weights * gradients of o; dk += slopes * q. Or dq += slopes * k.
+std::string weigh_all_text(const Pass& pass, const std::string& type) {
+  Rows first = pass.first;
+  Rows second = pass.second;
+  first.place = "stage * " + std::to_string(pass.stage_chunks());
+  second.place = first.place + " + " + std::to_string(first.chunks());
+  std::string text;
+  if (pass.has_keys) {
+    text += round_text("weights", "scores", 1, pass.columns, type) +
+            weigh_text(second, "second_sums", "weights", 1, type);
+  }
+  return text + round_text("weights", "slopes", 1, pass.columns, type) +
+         weigh_text(first, "first_sums", "weights", 1, type);
+}
+
+constexpr std::string_view kPerColumn =
+    R"(      const yk_16_bytes query = queries[stage * ($columns$ / 2) + j * 4 + lane % 4];
+      const float statistics[2] = {YK_BITS(float, query.a), YK_BITS(float, query.c)};
+      const float row_sums[2] = {YK_BITS(float, query.b), YK_BITS(float, query.d)};
+)";
+
+constexpr std::string_view kPerRow =
+    R"(  const float* of_query = per_query + ((batch * $heads$ + head) * $padded$ll + warp_first + lane / 4) * 2;
+  const float statistics[2] = {of_query[0], of_query[16]}, row_sums[2] = {of_query[1], of_query[17]};
+)";
+
+std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
+  const bool has_keys = pass.has_keys;
+  Rows first = pass.first;
+  Rows second = pass.second;
+  first.place = "stage * " + std::to_string(pass.stage_chunks());
+  second.place = first.place + " + " + std::to_string(first.chunks());
+  const std::int64_t own = pass.own_first.chunks() + pass.own_second.chunks();
+  Rows first_result = {"first_result", &attention.volumes[has_keys ? kKGradient : kQGradient]};
+  Rows second_result = {"second_result", &attention.volumes[kVGradient]};
+  second_result.place = std::to_string(first_result.chunks());
+  std::string text =
+      "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, const unsigned short* "
+      "p3, "
+      "const float* per_query, unsigned short* to_first";
+  text += has_keys ? ", unsigned short* to_second) {\n" : ") {\n";
+  text += place_text(attention, pass.own_first.length(), kRows, attention.is_causal && !has_keys);
+  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(std::max(own, 2 * pass.stage_chunks())) + "];\n";
+  text += has_keys ? "  YK_SHARED yk_16_bytes queries[$columns$];\n" : "";
+  text += "  const int warp_first = first + (int)warp * 16;\n";
+  text += pointer_text({"q", &attention.volumes[kQ]}, "p0") +
+          pointer_text({"k", &attention.volumes[kK]}, "p1") +
+          pointer_text({"v", &attention.volumes[kV]}, "p2") +
+          pointer_text({"g", &attention.volumes[kOGradient]}, "p3") + pointer_text(first_result, "to_first") +
+          (has_keys ? pointer_text(second_result, "to_second") : "");
+  text += copy_text(pass.own_first, "first") + copy_text(pass.own_second, "first");
+  text += "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
+  text += "  unsigned first_x[1][$first_steps$][4], second_x[1][$second_steps$][4];\n";
+  text += factor_text(pass.own_first, "first_x", 1) + factor_text(pass.own_second, "second_x", 1);
+  text += "  YK_SYNC();\n  float first_sums[1][$first_steps$ * 2][4] = {};\n";
+  text += has_keys ? "  float second_sums[1][$second_steps$ * 2][4] = {};\n" : std::string(kPerRow);
+  text += std::string("  const int begin = ") + (has_keys && attention.is_causal ? "first" : "0") + ";\n";
+  text.append(kGradientLoop);
+  text += store_text(first_result, "first_sums", "$plain_scale$", 1, type);
+  text += has_keys ? store_text(second_result, "second_sums", "1.0f", 1, type) : "";
+  return fill_in(text + "}\n", {{"columns", std::to_string(pass.columns)},
+                                {"heads", std::to_string(attention.volumes[kQ].dims[1])},
+                                {"padded", std::to_string(padded_queries(attention))},
+                                {"first_steps", std::to_string(first.steps())},
+                                {"second_steps", std::to_string(second.steps())},
+                                {"scale", float_text(attention.scale * std::numbers::log2e)},
+                                {"plain_scale", float_text(attention.scale)},
+                                {"end", end_text(attention, pass)},
+                                {"copy_first", copies_text(pass, "0", "begin")},
+                                {"copy_next", copies_text(pass, "stage ^ 1", "at + $columns$")},
+                                {"scores", scores_text(first, "scores", "first_x", 1, type)},
+                                {"slopes", scores_text(second, "slopes", "second_x", 1, type)},
+                                {"mask", mask_text(attention, "scores", 1, pass.columns, "at", !has_keys)},
+                                {"per_column", has_keys ? std::string(kPerColumn) : ""},
+                                {"statistic", has_keys ? "statistics[e % 2]" : "statistics[e / 2]"},
+                                {"sum", has_keys ? "row_sums[e % 2]" : "row_sums[e / 2]"},
+                                {"weigh", weigh_all_text(pass, type)}});
+}
+
+}  // namespace
+
+void launch_backward(Builder& builder, const LibraryAttention& attention, const std::vector<Slot>& slots,
+                     const std::string& remark) {
+  const std::string type = type_text(attention);
+  const auto heads = static_cast<std::int64_t>(attention.volumes[kQ].dims[0] * attention.volumes[kQ].dims[1]);
+  const std::int64_t queries = heads * padded_queries(attention);
+  const Slot per_query = builder.scratch(static_cast<std::uint64_t>(queries) * 2 * sizeof(float));
+  declare_functions(builder);
+  const auto launch = [&](const std::string& text, std::int64_t blocks, std::vector<Slot> used) {
+    Launch made;
+    made.kernel = builder.kernel(static_cast<std::uint32_t>(kThreads), text);
+    made.grid[0] = static_cast<std::uint32_t>(blocks);
+    made.slots = std::move(used);
+    made.remark = remark;
+    builder.launch(std::move(made));
+  };
+  const std::int64_t lanes = Rows{"o", &attention.volumes[kO]}.pitch();
+  launch(queries_kernel(attention, type), queries * lanes / kThreads,
+         {slots[kO], slots[kOGradient], slots[8], per_query});
+  for (const bool has_keys : {true, false}) {
+    const Pass pass = pass_of(attention, has_keys);
+    std::vector<Slot> used = {slots[kQ],         slots[kK], slots[kV],
+                              slots[kOGradient], per_query, slots[has_keys ? kKGradient : kQGradient]};
+    if (has_keys) {
+      used.push_back(slots[kVGradient]);
+    }
+    launch(pass_kernel(attention, pass, type), heads * ((pass.own_first.length() + kRows - 1) / kRows),
+           std::move(used));
+  }
+}
+
+}  // namespace yoke::codegen::attention

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+// plugins/codegen/attention_kernel.cpp: the parts of the text of attention's kernels.
+#include "attention_kernel.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+
+namespace yoke::codegen::attention {
+
+using matmul::fill_in;
+using matmul::Values;
+
+namespace {
+
+constexpr std::uint64_t kLargestSize = 128;
+
+std::string text_of(std::int64_t number) {
+  return std::to_string(number);
+}
+
+// Depends on the row's number within 8 rows.
+std::string swizzle_text(std::int64_t pitch, const std::string& row) {
+  return pitch >= 8 ? row + " % 8" : pitch == 4 ? row + " / 2 % 4" : row + " / 4 % 2";
+}
+
+// Exponents are for base 2, as the instruction has it.
+constexpr std::string_view kFunctions = R"(
+#ifndef YOKE_FAKE_GPU
+YK_DEVICE float yk_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+YK_DEVICE unsigned yk_pack_bf16(float x, float y) { unsigned r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
+YK_DEVICE unsigned yk_pack_f16(float x, float y) { unsigned r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
+YK_DEVICE void yk_copy_float_async(float* to, const float* from, bool in) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(yk_shared_address(to)), "l"(from), "r"(in ? 4 : 0) : "memory");
+}
+#else
+YK_DEVICE float yk_exp2(float x) { return exp2f(x); }
+YK_DEVICE unsigned yk_pack_bf16(float x, float y) { return yk_to_bf16(x) | (unsigned)yk_to_bf16(y) << 16; }
+YK_DEVICE unsigned yk_pack_f16(float x, float y) { return yk_to_f16(x) | (unsigned)yk_to_f16(y) << 16; }
+YK_DEVICE void yk_copy_float_async(float* to, const float* from, bool in) { *to = in ? *from : 0; }
+#endif
+YK_DEVICE void yk_store_halves(unsigned short* to, const yk_16_bytes& x, bool is_aligned) {
+  if (is_aligned) {
+    *(yk_16_bytes*)to = x;
+    return;
+  }
+  const unsigned words[4] = {x.a, x.b, x.c, x.d};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    to[2 * i] = (unsigned short)words[i];
+    to[2 * i + 1] = (unsigned short)(words[i] >> 16);
+  }
+}
+)";
+
+// The chunk that a lane loads for four matrices of 8 x 8: 16 rows from `start` on, elements 16 * `step` to 16 *
+// `step` + 15. `along_rows`: the second matrix has the next 8 rows, and not the next 8 elements.
+std::string chunk_text(const Rows& rows, const std::string& start, const std::string& step, bool along_rows) {
+  const std::string row = along_rows ? "lane % 16" : "(lane / 16 * 8 + lane % 8)";
+  const std::string chunk = along_rows ? "lane / 16" : "lane / 8 % 2";
+  return fill_in(
+      "shared + ($place$ + ($start$) * $pitch$ + $row$ * $pitch$ + ($step$ * 2 ^ ($chunk$ ^ $swizzle$)))",
+      {{"place", rows.place},
+       {"start", start},
+       {"pitch", text_of(rows.pitch())},
+       {"row", row},
+       {"step", step},
+       {"chunk", chunk},
+       {"swizzle", swizzle_text(rows.pitch(), "lane % 8")}});
+}
+
+}  // namespace
+
+std::int64_t Rows::pitch() const {
+  std::int64_t pitch = 2;
+  while (pitch < 2 * steps()) {
+    pitch *= 2;
+  }
+  return pitch;
+}
+
+std::string kernel_fault(const LibraryAttention& attention, const Target& target) {
+  if (target.dialect != Dialect::kCuda || target.capability < 80) {
+    return "the device has no mma.sync for 16-bit floats";
+  }
+  for (std::size_t i = 0; i < attention.volume_count(); ++i) {
+    const auto& dims = attention.volumes[i].dims;
+    if (dims[3] > kLargestSize || dims[3] % 8 != 0) {
+      return "the size of a head is not a multiple of 8 up to 128";
+    }
+    if (dims[0] * dims[1] * (dims[2] + kLargestSize) > std::numeric_limits<std::int32_t>::max()) {
+      return "a tensor is too large";
+    }
+  }
+  return "";
+}
+
+void declare_functions(Builder& builder) {
+  builder.function(std::string(matmul::helper_functions()));
+  builder.function(matmul::matrix_unit_functions(matmul::Unit::kMma));
+  builder.function(std::string(kFunctions));
+}
+
+std::string type_text(const LibraryAttention& attention) {
+  return attention.type == program::Type::kF16 ? "f16" : "bf16";
+}
+
+std::string float_text(double value) {
+  return matmul::number_text(static_cast<float>(value), program::Type::kF32);
+}
+
+std::string place_text(const LibraryAttention& attention, std::int64_t length, std::int64_t rows,
+                       bool last_first) {
+  return fill_in(
+      R"(  const unsigned tid = threadIdx.x, lane = tid % 32, warp = tid / 32;
+  const int batch = blockIdx.x / $tiles$u / $heads$u, head = blockIdx.x / $tiles$u % $heads$u;
+  const int first = $tile$ * $rows$;
+)",
+      {{"tiles", text_of((length + rows - 1) / rows)},
+       {"heads", std::to_string(attention.volumes[0].dims[1])},
+       {"tile", last_first ? "(int)($tiles$ - 1 - blockIdx.x % $tiles$u)" : "(int)(blockIdx.x % $tiles$u)"},
+       {"rows", text_of(rows)}});
+}
+
+std::string pointer_text(const Rows& rows, const std::string& parameter) {
+  return fill_in(R"(  $element$* $name$ = $parameter$ + ($offset$ll + batch * $batch$ll + head * $head$ll);
+  const bool $name$_is_aligned = (unsigned long long)$name$ % 16 == 0;
+)",
+                 {{"element", parameter[0] == 'p' ? "const unsigned short" : "unsigned short"},
+                  {"name", rows.name},
+                  {"parameter", parameter},
+                  {"offset", std::to_string(rows.volume->offset)},
+                  {"batch", std::to_string(rows.volume->strides[0])},
+                  {"head", std::to_string(rows.volume->strides[1])}});
+}
+
+std::string copy_text(const Rows& rows, const std::string& first) {
+  std::string in = rows.length() % rows.count == 0 ? "" : "row + e * $step$ < $length$";
+  if (rows.size() / 8 < rows.pitch()) {
+    in += (in.empty() ? "" : " && ") + std::string("chunk < $size$ / 8u");
+  }
+  in = in.empty() ? "true" : in;
+  return fill_in(R"(    {
+      const unsigned chunk = tid % $pitch$;
+      const int row = $first$ + (int)(tid / $pitch$);
+      yk_16_bytes* to = shared + ($place$ + tid / $pitch$ * $pitch$ + (chunk ^ $swizzle$));
+      const unsigned short* from = $name$ + (row * $stride$ll + chunk * 8);
+      if ($name$_is_aligned) {
+#pragma unroll
+        for (int e = 0; e < $copies$; ++e) yk_copy_async(to + e * 128, $from$, $in$);
+      } else {
+#pragma unroll 1
+        for (int e = 0; e < $copies$; ++e) to[e * 128] = yk_load_halves($from$, false, $in$);
+      }
+    }
+)",
+                 {{"pitch", text_of(rows.pitch())},
+                  {"first", first},
+                  {"place", rows.place},
+                  {"swizzle", swizzle_text(rows.pitch(), "tid / $pitch$")},
+                  {"name", rows.name},
+                  {"stride", std::to_string(rows.volume->strides[2])},
+                  {"copies", text_of(rows.chunks() / kThreads)},
+                  {"from", in == "true" ? "from + e * ($step$ * $stride$ll)"
+                                        : "$in$ ? from + e * ($step$ * $stride$ll) : $name$"},
+                  {"in", in},
+                  {"step", text_of(kThreads / rows.pitch())},
+                  {"length", text_of(rows.length())},
+                  {"size", text_of(rows.size())}});
+}
+
+std::string factor_text(const Rows& rows, const std::string& x, std::int64_t parts) {
+  return fill_in(R"(#pragma unroll
+  for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+    for (int d = 0; d < $steps$; ++d) yk_load_matrices($x$[i][d], $chunk$);
+)",
+                 {{"parts", text_of(parts)},
+                  {"steps", text_of(rows.steps())},
+                  {"x", x},
+                  {"chunk", chunk_text(rows, "(warp * $parts$ + i) * 16", "d", true)}});
+}
+
+std::string scores_text(const Rows& rows, const std::string& sums, const std::string& x, std::int64_t parts,
+                        const std::string& type) {
+  return fill_in(R"(#pragma unroll
+    for (int d = 0; d < $steps$; ++d) {
+#pragma unroll
+      for (int j = 0; j < $columns$; ++j) {
+        unsigned y[4];
+        yk_load_matrices(y, $chunk$);
+#pragma unroll
+        for (int i = 0; i < $parts$; ++i) {
+          yk_multiply_$type$($sums$[i][j * 2], $x$[i][d], y);
+          yk_multiply_$type$($sums$[i][j * 2 + 1], $x$[i][d], y + 2);
+        }
+      }
+    }
+)",
+                 {{"steps", text_of(rows.steps())},
+                  {"columns", text_of(rows.count / 16)},
+                  {"parts", text_of(parts)},
+                  {"type", type},
+                  {"sums", sums},
+                  {"x", x},
+                  {"chunk", chunk_text(rows, "j * 16", "d", false)}});
+}
+
+std::string weigh_text(const Rows& rows, const std::string& sums, const std::string& weights,
+                       std::int64_t parts, const std::string& type) {
+  return fill_in(R"(#pragma unroll
+    for (int j = 0; j < $rows$; ++j) {
+#pragma unroll
+      for (int d = 0; d < $steps$; ++d) {
+        unsigned y[4];
+        yk_load_transposed(y, $chunk$);
+#pragma unroll
+        for (int i = 0; i < $parts$; ++i) {
+          yk_multiply_$type$($sums$[i][d * 2], $weights$[i][j], y);
+          yk_multiply_$type$($sums$[i][d * 2 + 1], $weights$[i][j], y + 2);
+        }
+      }
+    }
+)",
+                 {{"steps", text_of(rows.steps())},
+                  {"rows", text_of(rows.count / 16)},
+                  {"parts", text_of(parts)},
+                  {"type", type},
+                  {"sums", sums},
+                  {"weights", weights},
+                  {"chunk", chunk_text(rows, "j * 16", "d", true)}});
+}
+
+std::string round_text(const std::string& weights, const std::string& sums, std::int64_t parts,
+                       std::int64_t columns, const std::string& type) {
+  return fill_in(R"(#pragma unroll
+    for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+      for (int j = 0; j < $columns$ / 8; ++j)
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+          $weights$[i][j / 2][j % 2 * 2 + r] = yk_pack_$type$($sums$[i][j][r * 2], $sums$[i][j][r * 2 + 1]);
+)",
+                 {{"parts", text_of(parts)},
+                  {"columns", text_of(columns)},
+                  {"type", type},
+                  {"weights", weights},
+                  {"sums", sums}});
+}
+
+std::string mask_text(const LibraryAttention& attention, const std::string& sums, std::int64_t parts,
+                      std::int64_t columns, const std::string& column, bool rows_are_queries) {
+  const auto keys = static_cast<std::int64_t>(attention.volumes[1].dims[2]);
+  std::string some;
+  std::string hidden;
+  if (attention.is_causal) {
+    some = rows_are_queries ? "$column$ + $last$ > warp_first" : "$column$ < warp_first + $rows$ - 1";
+    hidden = rows_are_queries ? "column > row" : "row > column";
+  }
+  if (rows_are_queries && keys % columns != 0) {
+    some += (some.empty() ? "" : " || ") + std::string("$column$ + $last$ >= $keys$");
+    hidden += (hidden.empty() ? "" : " || ") + std::string("column >= $keys$");
+  }
+  if (some.empty()) {
+    return "";
+  }
+  return fill_in(R"(    if ($some$) {
+#pragma unroll
+      for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+        for (int j = 0; j < $columns$ / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int row = warp_first + i * 16 + (int)(lane / 4) + e / 2 * 8;
+            const int column = $column$ + j * 8 + (int)(lane % 4 * 2) + e % 2;
+            if ($hidden$) $sums$[i][j][e] = -YK_INF_F32;
+          }
+    }
+)",
+                 {{"some", some},
+                  {"hidden", hidden},
+                  {"parts", text_of(parts)},
+                  {"rows", text_of(parts * 16)},
+                  {"columns", text_of(columns)},
+                  {"last", text_of(columns - 1)},
+                  {"column", column},
+                  {"keys", text_of(keys)},
+                  {"sums", sums}});
+}
+
+std::string store_text(const Rows& rows, const std::string& sums, const std::string& factor,
+                       std::int64_t parts, const std::string& type) {
+  std::string in = rows.length() % rows.count == 0 ? "" : "first + row < $length$";
+  if (rows.size() / 8 < rows.pitch()) {
+    in += (in.empty() ? "" : " && ") + std::string("chunk < $size$ / 8u");
+  }
+  return fill_in(R"(  {
+#pragma unroll
+    for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+      for (int d = 0; d < $steps$ * 2; ++d)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          const unsigned row = (warp * $parts$ + i) * 16 + lane / 4 + r * 8;
+          yk_4_bytes* to = (yk_4_bytes*)(shared + ($place$ + row * $pitch$ + (d ^ $to_swizzle$)));
+          to[lane % 4] = yk_pack_$type$($sums$[i][d][r * 2] * $factor$, $sums$[i][d][r * 2 + 1] * $factor$);
+        }
+    yk_wait_for_warp();
+#pragma unroll
+    for (int e = 0; e < $parts$ * 16 * $pitch$ / 32; ++e) {
+      const unsigned row = warp * ($parts$ * 16) + lane / $pitch$ + e * (32 / $pitch$), chunk = lane % $pitch$;
+      const yk_16_bytes value = shared[$place$ + row * $pitch$ + (chunk ^ $swizzle$)];
+      $if$yk_store_halves($name$ + ((first + (int)row) * $stride$ll + chunk * 8), value, $name$_is_aligned);
+    }
+  }
+)",
+                 {{"parts", text_of(parts)},
+                  {"steps", text_of(rows.steps())},
+                  {"place", rows.place},
+                  {"pitch", text_of(rows.pitch())},
+                  {"to_swizzle", swizzle_text(rows.pitch(), "(lane / 4)")},
+                  {"swizzle", swizzle_text(rows.pitch(), "row")},
+                  {"type", type},
+                  {"sums", sums},
+                  {"factor", factor},
+                  {"if", in.empty() ? "" : "if (" + in + ") "},
+                  {"length", text_of(rows.length())},
+                  {"size", text_of(rows.size())},
+                  {"name", rows.name},
+                  {"stride", std::to_string(rows.volume->strides[2])}});
+}
+
+}  // namespace yoke::codegen::attention
