@@ -101,8 +101,20 @@ struct Pass {
   Rows first;       // q or k, of a tile
   Rows second;      // the gradient of o, or v
   std::int64_t columns = 64;
+  bool keeps_second = true;  // in registers; otherwise in shared memory, after the tiles
 
+  std::int64_t chunks() const {  // of shared memory
+    const std::int64_t tiles = 2 * stage_chunks() + (keeps_second ? 0 : own_second.chunks());
+    return std::max(own_first.chunks() + own_second.chunks(), tiles);
+  }
   std::int64_t stage_chunks() const { return first.chunks() + second.chunks(); }
+  std::pair<Rows, Rows> tile(const std::string& stage) const {
+    std::pair<Rows, Rows> made = {first, second.at(first.chunks())};
+    for (Rows* rows : {&made.first, &made.second}) {
+      rows->place += " + (" + stage + ") * " + std::to_string(stage_chunks() * 16);
+    }
+    return made;
+  }
 };
 
 Pass pass_of(const LibraryAttention& attention, bool has_keys) {
@@ -114,18 +126,16 @@ Pass pass_of(const LibraryAttention& attention, bool has_keys) {
   // Smaller tiles leave registers for larger heads.
   const std::int64_t columns = std::max(q.pitch(), v.pitch()) <= 8 ? 64 : 32;
   Pass pass = has_keys ? Pass{true, k, v, q, g, columns} : Pass{false, q, g, k, v, columns};
-  pass.own_second.place = std::to_string(pass.own_first.chunks());
   pass.first.count = pass.second.count = columns;
+  // Two sums, or a sum and two factors, of 128 elements fit in the registers of a thread, but no more.
+  pass.keeps_second = !has_keys || q.steps() + v.steps() <= 12;
+  pass.own_second = pass.own_second.at(pass.keeps_second ? pass.own_first.chunks() : 2 * pass.stage_chunks());
   return pass;
 }
 
 // Copies of a tile to one of two places.
 std::string copies_text(const Pass& pass, const std::string& stage, const std::string& from) {
-  Rows first = pass.first;
-  Rows second = pass.second;
-  const std::string place = "(" + stage + ") * " + std::to_string(pass.stage_chunks());
-  first.place = place;
-  second.place = place + " + " + std::to_string(first.chunks());
+  const auto [first, second] = pass.tile(stage);
   std::string text = copy_text(first, from) + copy_text(second, from);
   if (pass.has_keys) {
     text += fill_in(R"(    if (tid < $columns$ / 2)
@@ -146,10 +156,7 @@ std::string end_text(const LibraryAttention& attention, const Pass& pass) {
 
 // dv += weights * gradients of o; dk += slopes * q. Or dq += slopes * k.
 std::string weigh_all_text(const Pass& pass, const std::string& type) {
-  Rows first = pass.first;
-  Rows second = pass.second;
-  first.place = "stage * " + std::to_string(pass.stage_chunks());
-  second.place = first.place + " + " + std::to_string(first.chunks());
+  const auto [first, second] = pass.tile("stage");
   std::string text;
   if (pass.has_keys) {
     text += round_text("weights", "scores", 1, pass.columns, type) +
@@ -170,40 +177,53 @@ constexpr std::string_view kPerRow =
   const float statistics[2] = {of_query[0], of_query[16]}, row_sums[2] = {of_query[1], of_query[17]};
 )";
 
+// Whether the kernel needs more shared memory than it may declare.
+bool is_dynamic(const Pass& pass) {
+  constexpr std::int64_t kDeclared = 48 * 1024;
+  return pass.chunks() * 16 + 1024 > kDeclared;
+}
+
 std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
   const bool has_keys = pass.has_keys;
-  Rows first = pass.first;
-  Rows second = pass.second;
-  first.place = "stage * " + std::to_string(pass.stage_chunks());
-  second.place = first.place + " + " + std::to_string(first.chunks());
-  const std::int64_t own = pass.own_first.chunks() + pass.own_second.chunks();
+  const auto [first, second] = pass.tile("stage");
   Rows first_result = {"first_result", &attention.volumes[has_keys ? kKGradient : kQGradient]};
   Rows second_result = {"second_result", &attention.volumes[kVGradient]};
-  second_result.place = std::to_string(first_result.chunks());
+  second_result = second_result.at(first_result.chunks());
   std::string text =
       "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, const unsigned short* "
       "p3, "
       "const float* per_query, unsigned short* to_first";
   text += has_keys ? ", unsigned short* to_second) {\n" : ") {\n";
   text += place_text(attention, pass.own_first.length(), kRows, attention.is_causal && !has_keys);
-  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(std::max(own, 2 * pass.stage_chunks())) + "];\n";
+  text += is_dynamic(pass)
+              ? "  extern __shared__ yk_16_bytes rows_shared[];\n  yk_16_bytes* shared = rows_shared;\n"
+              : "  YK_SHARED yk_16_bytes shared[" + std::to_string(pass.chunks()) + "];\n";
+  text += "  const yk_place place = yk_place_of(shared);\n";
   text += has_keys ? "  YK_SHARED yk_16_bytes queries[$columns$];\n" : "";
   text += "  const int warp_first = first + (int)warp * 16;\n";
   text += pointer_text({"q", &attention.volumes[kQ]}, "p0") +
           pointer_text({"k", &attention.volumes[kK]}, "p1") +
           pointer_text({"v", &attention.volumes[kV]}, "p2") +
-          pointer_text({"g", &attention.volumes[kOGradient]}, "p3") + pointer_text(first_result, "to_first") +
-          (has_keys ? pointer_text(second_result, "to_second") : "");
+          pointer_text({"g", &attention.volumes[kOGradient]}, "p3");
+  text +=
+      from_text(pass.own_first) + from_text(pass.own_second) + from_text(pass.first) + from_text(pass.second);
   text += copy_text(pass.own_first, "first") + copy_text(pass.own_second, "first");
   text += "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
-  text += "  unsigned first_x[1][$first_steps$][4], second_x[1][$second_steps$][4];\n";
-  text += factor_text(pass.own_first, "first_x", 1) + factor_text(pass.own_second, "second_x", 1);
+  text += "  unsigned first_x[1][$first_steps$][4];\n";
+  text += factor_text(pass.own_first, "first_x", 1);
+  if (pass.keeps_second) {
+    text += "  unsigned second_x[1][$second_steps$][4];\n" + factor_text(pass.own_second, "second_x", 1);
+  }
   text += "  YK_SYNC();\n  float first_sums[1][$first_steps$ * 2][4] = {};\n";
   text += has_keys ? "  float second_sums[1][$second_steps$ * 2][4] = {};\n" : std::string(kPerRow);
   text += std::string("  const int begin = ") + (has_keys && attention.is_causal ? "first" : "0") + ";\n";
   text.append(kGradientLoop);
-  text += store_text(first_result, "first_sums", "$plain_scale$", 1, type);
-  text += has_keys ? store_text(second_result, "second_sums", "1.0f", 1, type) : "";
+  text += pointer_text(first_result, "to_first") +
+          store_text(first_result, "first_sums", "$plain_scale$", 1, type);
+  if (has_keys) {
+    text +=
+        pointer_text(second_result, "to_second") + store_text(second_result, "second_sums", "1.0f", 1, type);
+  }
   return fill_in(text + "}\n", {{"columns", std::to_string(pass.columns)},
                                 {"heads", std::to_string(attention.volumes[kQ].dims[1])},
                                 {"padded", std::to_string(padded_queries(attention))},
@@ -215,7 +235,8 @@ std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, con
                                 {"copy_first", copies_text(pass, "0", "begin")},
                                 {"copy_next", copies_text(pass, "stage ^ 1", "at + $columns$")},
                                 {"scores", scores_text(first, "scores", "first_x", 1, type)},
-                                {"slopes", scores_text(second, "slopes", "second_x", 1, type)},
+                                {"slopes", scores_text(second, "slopes", "second_x", 1, type,
+                                                       pass.keeps_second ? nullptr : &pass.own_second)},
                                 {"mask", mask_text(attention, "scores", 1, pass.columns, "at", !has_keys)},
                                 {"per_column", has_keys ? std::string(kPerColumn) : ""},
                                 {"statistic", has_keys ? "statistics[e % 2]" : "statistics[e / 2]"},
@@ -232,9 +253,11 @@ void launch_backward(Builder& builder, const LibraryAttention& attention, const 
   const std::int64_t queries = heads * padded_queries(attention);
   const Slot per_query = builder.scratch(static_cast<std::uint64_t>(queries) * 2 * sizeof(float));
   declare_functions(builder);
-  const auto launch = [&](const std::string& text, std::int64_t blocks, std::vector<Slot> used) {
+  const auto launch = [&](const std::string& text, std::int64_t blocks, std::vector<Slot> used,
+                          std::int64_t dynamic_bytes = 0) {
     Launch made;
-    made.kernel = builder.kernel(static_cast<std::uint32_t>(kThreads), text);
+    made.kernel =
+        builder.kernel(static_cast<std::uint32_t>(kThreads), text, static_cast<std::uint32_t>(dynamic_bytes));
     made.grid[0] = static_cast<std::uint32_t>(blocks);
     made.slots = std::move(used);
     made.remark = remark;
@@ -251,7 +274,7 @@ void launch_backward(Builder& builder, const LibraryAttention& attention, const 
       used.push_back(slots[kVGradient]);
     }
     launch(pass_kernel(attention, pass, type), heads * ((pass.own_first.length() + kRows - 1) / kRows),
-           std::move(used));
+           std::move(used), is_dynamic(pass) ? pass.chunks() * 16 : 0);
   }
 }
 

@@ -15,8 +15,10 @@ using matmul::fill_in;
 constexpr std::int64_t kKeys = 64;  // of a tile
 
 // A score of minus infinity must not meet another one: exp of their difference is NaN. Rows with infinity or NaN
-// become NaN.
-constexpr std::string_view kSoftmax = R"(#pragma unroll
+// become NaN. Sums fade only where a maximum has changed.
+constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2], shift[$parts$][2];
+    bool fades = false;
+#pragma unroll
     for (int i = 0; i < $parts$; ++i)
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
@@ -25,24 +27,34 @@ constexpr std::string_view kSoftmax = R"(#pragma unroll
         for (int j = 0; j < $keys$ / 8; ++j) high = yk_max(high, yk_max(scores[i][j][r * 2], scores[i][j][r * 2 + 1]));
         high = yk_max(high, YK_SHUFFLE_XOR(high, 1));
         high = yk_max(high, YK_SHUFFLE_XOR(high, 2));
-        const float shift = high == -YK_INF_F32 ? 0.0f : high * $scale$;
-        const float fade = yk_exp2(yk_multiply_add(top[i][r], $scale$, -shift));
+        const float base = high == -YK_INF_F32 ? 0.0f : high;
+        fade[i][r] = yk_exp2((top[i][r] - base) * $scale$);
+        fades = fades || fade[i][r] != 1;
+        shift[i][r] = base * $scale$;
         top[i][r] = high;
-        float sum = 0;
-#pragma unroll
-        for (int j = 0; j < $keys$ / 8; ++j)
-#pragma unroll
-          for (int e = r * 2; e < r * 2 + 2; ++e) {
-            scores[i][j][e] = yk_exp2(yk_multiply_add(scores[i][j][e], $scale$, -shift));
-            sum += scores[i][j][e];
-          }
-        total[i][r] = yk_multiply_add(total[i][r], fade, sum);
-#pragma unroll
-        for (int d = 0; d < $value_steps$ * 2; ++d) {
-          result[i][d][r * 2] *= fade;
-          result[i][d][r * 2 + 1] *= fade;
-        }
       }
+    if (yk_any(fades)) {
+#pragma unroll
+      for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+          total[i][r] *= fade[i][r];
+#pragma unroll
+          for (int d = 0; d < $value_steps$ * 2; ++d) {
+            result[i][d][r * 2] *= fade[i][r];
+            result[i][d][r * 2 + 1] *= fade[i][r];
+          }
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+      for (int j = 0; j < $keys$ / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          scores[i][j][e] = yk_exp2(yk_multiply_add(scores[i][j][e], $scale$, -shift[i][e / 2]));
+          total[i][e / 2] += scores[i][j][e];
+        }
 )";
 
 // While the scores are computed, the values arrive; while these are added up, the next keys do.
@@ -91,7 +103,7 @@ void launch_forward(Builder& builder, const LibraryAttention& attention, const s
   const std::int64_t rows = parts * 16 * kWarps;
   const Rows q = {"q", &attention.volumes[0], rows};
   const Rows k = {"k", &attention.volumes[1], kKeys};
-  const Rows v = {"v", &attention.volumes[2], kKeys, std::to_string(k.chunks())};
+  const Rows v = Rows{"v", &attention.volumes[2], kKeys}.at(k.chunks());
   const Rows o = {"o", &attention.volumes[3], rows};
   const std::int64_t chunks = std::max({q.chunks(), k.chunks() + v.chunks(), o.chunks()});
   const std::string type = type_text(attention);
@@ -101,17 +113,18 @@ void launch_forward(Builder& builder, const LibraryAttention& attention, const s
       "result_of";
   text += attention.has_statistics ? ", float* p4) {\n" : ") {\n";
   text += place_text(attention, length, rows, attention.is_causal);
-  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(chunks) + "];\n";
+  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(chunks) +
+          "];\n  const yk_place place = yk_place_of(shared);\n";
   text += "  const int warp_first = first + (int)warp * " + std::to_string(parts * 16) + ";\n";
-  text +=
-      pointer_text(q, "p0") + pointer_text(k, "p1") + pointer_text(v, "p2") + pointer_text(o, "result_of");
-  text += copy_text(q, "first") + "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
+  text += pointer_text(q, "p0") + pointer_text(k, "p1") + pointer_text(v, "p2");
+  text += from_text(q) + from_text(k) + from_text(v) + copy_text(q, "first") +
+          "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
   text += "  unsigned x[$parts$][" + std::to_string(q.steps()) + "][4];\n" + factor_text(q, "x", parts);
   text += "  YK_SYNC();\n" + copy_text(k, "0") + "  yk_commit_copies();\n";
   text += "  float result[$parts$][$value_steps$ * 2][4] = {}, top[$parts$][2], total[$parts$][2] = {};\n";
   text += "#pragma unroll\n  for (int i = 0; i < $parts$; ++i) top[i][0] = top[i][1] = -YK_INF_F32;\n";
   text.append(kForwardLoop).append(kFinish);
-  text += store_text(o, "result", "total[i][r]", parts, type) + "}\n";
+  text += pointer_text(o, "result_of") + store_text(o, "result", "total[i][r]", parts, type) + "}\n";
   text =
       fill_in(text, {{"parts", std::to_string(parts)},
                      {"keys", std::to_string(kKeys)},

@@ -24,20 +24,40 @@ std::string swizzle_text(std::int64_t pitch, const std::string& row) {
   return pitch >= 8 ? row + " % 8" : pitch == 4 ? row + " / 2 % 4" : row + " / 4 % 2";
 }
 
-// Exponents are for base 2, as the instruction has it.
+// Exponents are for base 2, as the instruction has it. A place in shared memory has 32 bits, and instructions add
+// constants to places and addresses.
 constexpr std::string_view kFunctions = R"(
 #ifndef YOKE_FAKE_GPU
+typedef unsigned yk_place;
+YK_DEVICE yk_place yk_place_of(const void* x) { return yk_shared_address(x); }
+YK_DEVICE void yk_load_matrices_at(unsigned* r, yk_place at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+YK_DEVICE void yk_load_transposed_at(unsigned* r, yk_place at) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at) : "memory");
+}
+#define YK_COPY_ASYNC(to, to_bytes, from, from_bytes) \
+  asm volatile("cp.async.cg.shared.global [%0 + " #to_bytes "], [%1 + " #from_bytes "], 16;" :: "r"(to), "l"(from) : "memory")
+#define YK_COPY_ASYNC_IF(in, to, to_bytes, from, from_bytes) \
+  asm volatile("cp.async.cg.shared.global [%0 + " #to_bytes "], [%1 + " #from_bytes "], 16, %2;" :: "r"(to), "l"(from), "r"(in ? 16 : 0) : "memory")
 YK_DEVICE float yk_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 YK_DEVICE unsigned yk_pack_bf16(float x, float y) { unsigned r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
 YK_DEVICE unsigned yk_pack_f16(float x, float y) { unsigned r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
-YK_DEVICE void yk_copy_float_async(float* to, const float* from, bool in) {
-  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" :: "r"(yk_shared_address(to)), "l"(from), "r"(in ? 4 : 0) : "memory");
-}
+// Whether it is true for a lane of the warp.
+YK_DEVICE bool yk_any(bool x) { return __any_sync(0xffffffffu, x); }
 #else
+typedef const char* yk_place;
+YK_DEVICE yk_place yk_place_of(const void* x) { return (yk_place)x; }
+YK_DEVICE void yk_load_matrices_at(unsigned* r, yk_place at) { yk_load_matrices(r, (const yk_16_bytes*)at); }
+YK_DEVICE void yk_load_transposed_at(unsigned* r, yk_place at) { yk_load_transposed(r, (const yk_16_bytes*)at); }
+#define YK_COPY_ASYNC(to, to_bytes, from, from_bytes) YK_COPY_ASYNC_IF(true, to, to_bytes, from, from_bytes)
+#define YK_COPY_ASYNC_IF(in, to, to_bytes, from, from_bytes) yk_copy_async((yk_16_bytes*)(to + to_bytes), (const char*)(from) + from_bytes, in)
 YK_DEVICE float yk_exp2(float x) { return exp2f(x); }
 YK_DEVICE unsigned yk_pack_bf16(float x, float y) { return yk_to_bf16(x) | (unsigned)yk_to_bf16(y) << 16; }
 YK_DEVICE unsigned yk_pack_f16(float x, float y) { return yk_to_f16(x) | (unsigned)yk_to_f16(y) << 16; }
-YK_DEVICE void yk_copy_float_async(float* to, const float* from, bool in) { *to = in ? *from : 0; }
+YK_DEVICE bool yk_any(bool x) { return x; }  // of this lane only, which is enough where other lanes may skip the work
 #endif
 YK_DEVICE void yk_store_halves(unsigned short* to, const yk_16_bytes& x, bool is_aligned) {
   if (is_aligned) {
@@ -53,20 +73,21 @@ YK_DEVICE void yk_store_halves(unsigned short* to, const yk_16_bytes& x, bool is
 }
 )";
 
-// The chunk that a lane loads for four matrices of 8 x 8: 16 rows from `start` on, elements 16 * `step` to 16 *
+// The place of what a lane loads for four matrices of 8 x 8: 16 rows from 16 * `part` on, elements 16 * `step` to 16 *
 // `step` + 15. `along_rows`: the second matrix has the next 8 rows, and not the next 8 elements.
-std::string chunk_text(const Rows& rows, const std::string& start, const std::string& step, bool along_rows) {
+std::string matrices_text(const Rows& rows, const std::string& part, const std::string& step,
+                          bool along_rows) {
   const std::string row = along_rows ? "lane % 16" : "(lane / 16 * 8 + lane % 8)";
   const std::string chunk = along_rows ? "lane / 16" : "lane / 8 % 2";
   return fill_in(
-      "shared + ($place$ + ($start$) * $pitch$ + $row$ * $pitch$ + ($step$ * 2 ^ ($chunk$ ^ $swizzle$)))",
+      "$place$ + ($row$ * $bytes$ + ($chunk$ ^ $swizzle$) * 16 ^ $step$ * 32) + ($part$) * (16 * $bytes$)",
       {{"place", rows.place},
-       {"start", start},
-       {"pitch", text_of(rows.pitch())},
+       {"part", part},
+       {"bytes", text_of(rows.pitch() * 16)},
        {"row", row},
        {"step", step},
        {"chunk", chunk},
-       {"swizzle", swizzle_text(rows.pitch(), "lane % 8")}});
+       {"swizzle", swizzle_text(rows.pitch(), "(lane % 8)")}});
 }
 
 }  // namespace
@@ -134,37 +155,51 @@ std::string pointer_text(const Rows& rows, const std::string& parameter) {
                   {"head", std::to_string(rows.volume->strides[1])}});
 }
 
+std::string from_text(const Rows& rows) {
+  return fill_in(
+      R"(  const unsigned short* $name$_from = $name$ + (tid / $pitch$ * $stride$ull + tid % $pitch$ * 8);
+)",
+      {{"name", rows.name},
+       {"pitch", text_of(rows.pitch())},
+       {"stride", std::to_string(rows.volume->strides[2])}});
+}
+
 std::string copy_text(const Rows& rows, const std::string& first) {
-  std::string in = rows.length() % rows.count == 0 ? "" : "row + e * $step$ < $length$";
-  if (rows.size() / 8 < rows.pitch()) {
-    in += (in.empty() ? "" : " && ") + std::string("chunk < $size$ / 8u");
+  const std::int64_t step = kThreads / rows.pitch();
+  const bool is_ragged = rows.length() % rows.count != 0;
+  const bool is_padded = rows.size() / 8 < rows.pitch();
+  std::string copies;
+  for (std::int64_t e = 0; e < rows.chunks() / kThreads; ++e) {
+    std::string in = is_ragged ? "row + " + text_of(e * step) + " < $length$" : "";
+    in += is_padded ? (in.empty() ? "" : " && ") + std::string("has_chunk") : "";
+    copies += (in.empty() ? "        YK_COPY_ASYNC(" : "        YK_COPY_ASYNC_IF((" + in + "), ") + "to, " +
+              text_of(e * kThreads * 16) + ", from, " +
+              std::to_string(static_cast<std::uint64_t>(2 * e * step) * rows.volume->strides[2]) + ");\n";
   }
-  in = in.empty() ? "true" : in;
   return fill_in(R"(    {
-      const unsigned chunk = tid % $pitch$;
       const int row = $first$ + (int)(tid / $pitch$);
-      yk_16_bytes* to = shared + ($place$ + tid / $pitch$ * $pitch$ + (chunk ^ $swizzle$));
-      const unsigned short* from = $name$ + (row * $stride$ll + chunk * 8);
+      [[maybe_unused]] const bool has_chunk = tid % $pitch$ < $size$ / 8u;
+      const yk_place to = $place$ + (tid / $pitch$ * $pitch$ + (tid % $pitch$ ^ $swizzle$)) * 16;
+      const unsigned short* from = $name$_from + ($first$) * $stride$ll;
       if ($name$_is_aligned) {
-#pragma unroll
-        for (int e = 0; e < $copies$; ++e) yk_copy_async(to + e * 128, $from$, $in$);
-      } else {
+$copies$      } else {
+        yk_16_bytes* chunks = shared + (to - place) / 16;
 #pragma unroll 1
-        for (int e = 0; e < $copies$; ++e) to[e * 128] = yk_load_halves($from$, false, $in$);
+        for (int e = 0; e < $count$; ++e)
+          chunks[e * $threads$] = yk_load_halves(from + e * ($step$ * $stride$ll), false, row + e * $step$ < $length$ && has_chunk);
       }
     }
 )",
                  {{"pitch", text_of(rows.pitch())},
                   {"first", first},
                   {"place", rows.place},
-                  {"swizzle", swizzle_text(rows.pitch(), "tid / $pitch$")},
+                  {"swizzle", swizzle_text(rows.pitch(), "(tid / $pitch$)")},
                   {"name", rows.name},
                   {"stride", std::to_string(rows.volume->strides[2])},
-                  {"copies", text_of(rows.chunks() / kThreads)},
-                  {"from", in == "true" ? "from + e * ($step$ * $stride$ll)"
-                                        : "$in$ ? from + e * ($step$ * $stride$ll) : $name$"},
-                  {"in", in},
-                  {"step", text_of(kThreads / rows.pitch())},
+                  {"copies", copies},
+                  {"count", text_of(rows.chunks() / kThreads)},
+                  {"threads", text_of(kThreads)},
+                  {"step", text_of(step)},
                   {"length", text_of(rows.length())},
                   {"size", text_of(rows.size())}});
 }
@@ -173,37 +208,43 @@ std::string factor_text(const Rows& rows, const std::string& x, std::int64_t par
   return fill_in(R"(#pragma unroll
   for (int i = 0; i < $parts$; ++i)
 #pragma unroll
-    for (int d = 0; d < $steps$; ++d) yk_load_matrices($x$[i][d], $chunk$);
+    for (int d = 0; d < $steps$; ++d) yk_load_matrices_at($x$[i][d], $chunk$);
 )",
                  {{"parts", text_of(parts)},
                   {"steps", text_of(rows.steps())},
                   {"x", x},
-                  {"chunk", chunk_text(rows, "(warp * $parts$ + i) * 16", "d", true)}});
+                  {"chunk", matrices_text(rows, "warp * $parts$ + i", "d", true)}});
 }
 
 std::string scores_text(const Rows& rows, const std::string& sums, const std::string& x, std::int64_t parts,
-                        const std::string& type) {
-  return fill_in(R"(#pragma unroll
+                        const std::string& type, const Rows* factors) {
+  return fill_in(
+      R"(#pragma unroll
     for (int d = 0; d < $steps$; ++d) {
-#pragma unroll
+$load$#pragma unroll
       for (int j = 0; j < $columns$; ++j) {
         unsigned y[4];
-        yk_load_matrices(y, $chunk$);
+        yk_load_matrices_at(y, $chunk$);
 #pragma unroll
         for (int i = 0; i < $parts$; ++i) {
-          yk_multiply_$type$($sums$[i][j * 2], $x$[i][d], y);
-          yk_multiply_$type$($sums$[i][j * 2 + 1], $x$[i][d], y + 2);
+          yk_multiply_$type$($sums$[i][j * 2], $x$, y);
+          yk_multiply_$type$($sums$[i][j * 2 + 1], $x$, y + 2);
         }
       }
     }
 )",
-                 {{"steps", text_of(rows.steps())},
-                  {"columns", text_of(rows.count / 16)},
-                  {"parts", text_of(parts)},
-                  {"type", type},
-                  {"sums", sums},
-                  {"x", x},
-                  {"chunk", chunk_text(rows, "j * 16", "d", false)}});
+      {{"steps", text_of(rows.steps())},
+       {"columns", text_of(rows.count / 16)},
+       {"parts", text_of(parts)},
+       {"type", type},
+       {"sums", sums},
+       {"x", factors == nullptr ? x + "[i][d]" : "factor[i]"},
+       {"load", factors == nullptr ? "" : R"(      unsigned factor[$parts$][4];
+#pragma unroll
+      for (int i = 0; i < $parts$; ++i) yk_load_matrices_at(factor[i], $factor$);
+)"},
+       {"factor", factors == nullptr ? "" : matrices_text(*factors, "warp * $parts$ + i", "d", true)},
+       {"chunk", matrices_text(rows, "j", "d", false)}});
 }
 
 std::string weigh_text(const Rows& rows, const std::string& sums, const std::string& weights,
@@ -213,7 +254,7 @@ std::string weigh_text(const Rows& rows, const std::string& sums, const std::str
 #pragma unroll
       for (int d = 0; d < $steps$; ++d) {
         unsigned y[4];
-        yk_load_transposed(y, $chunk$);
+        yk_load_transposed_at(y, $chunk$);
 #pragma unroll
         for (int i = 0; i < $parts$; ++i) {
           yk_multiply_$type$($sums$[i][d * 2], $weights$[i][j], y);
@@ -228,7 +269,7 @@ std::string weigh_text(const Rows& rows, const std::string& sums, const std::str
                   {"type", type},
                   {"sums", sums},
                   {"weights", weights},
-                  {"chunk", chunk_text(rows, "j * 16", "d", true)}});
+                  {"chunk", matrices_text(rows, "j", "d", true)}});
 }
 
 std::string round_text(const std::string& weights, const std::string& sums, std::int64_t parts,
@@ -302,14 +343,14 @@ std::string store_text(const Rows& rows, const std::string& sums, const std::str
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
           const unsigned row = (warp * $parts$ + i) * 16 + lane / 4 + r * 8;
-          yk_4_bytes* to = (yk_4_bytes*)(shared + ($place$ + row * $pitch$ + (d ^ $to_swizzle$)));
+          yk_4_bytes* to = (yk_4_bytes*)(shared + (($place$ - place) / 16 + row * $pitch$ + (d ^ $to_swizzle$)));
           to[lane % 4] = yk_pack_$type$($sums$[i][d][r * 2] * $factor$, $sums$[i][d][r * 2 + 1] * $factor$);
         }
     yk_wait_for_warp();
 #pragma unroll
     for (int e = 0; e < $parts$ * 16 * $pitch$ / 32; ++e) {
       const unsigned row = warp * ($parts$ * 16) + lane / $pitch$ + e * (32 / $pitch$), chunk = lane % $pitch$;
-      const yk_16_bytes value = shared[$place$ + row * $pitch$ + (chunk ^ $swizzle$)];
+      const yk_16_bytes value = shared[($place$ - place) / 16 + row * $pitch$ + (chunk ^ $swizzle$)];
       $if$yk_store_halves($name$ + ((first + (int)row) * $stride$ll + chunk * 8), value, $name$_is_aligned);
     }
   }

@@ -32,13 +32,18 @@ struct Rows {
   std::string name;  // of the pointer to the head's first element
   const Volume* volume = nullptr;
   std::int64_t count = 64;
-  std::string place = "0";  // of the first chunk
+  std::string place = "place";  // of the first chunk
 
   std::int64_t length() const { return static_cast<std::int64_t>(volume->dims[2]); }  // of the volume
   std::int64_t size() const { return static_cast<std::int64_t>(volume->dims[3]); }
   std::int64_t steps() const { return (size() + 15) / 16; }  // of 16 elements
   std::int64_t pitch() const;                                // chunks of a row: a power of two
   std::int64_t chunks() const { return count * pitch(); }
+  Rows at(std::int64_t chunk) const {  // from there on, relative to their place
+    Rows moved = *this;
+    moved.place += " + " + std::to_string(chunk * 16);
+    return moved;
+  }
 };
 
 // Functions that the kernels call.
@@ -51,13 +56,16 @@ std::string place_text(const LibraryAttention& attention, std::int64_t length, s
                        bool last_first);
 // Declares the pointer of the rows and whether it is aligned.
 std::string pointer_text(const Rows& rows, const std::string& parameter);
+// Declares what copy_text needs.
+std::string from_text(const Rows& rows);
 // Starts copies of the rows from `first` on to shared memory. Rows out of range become 0.
 std::string copy_text(const Rows& rows, const std::string& first);
 // Loads the warp's part of the rows, 16 * `parts` of them, as factors of scores, into x[part][step].
 std::string factor_text(const Rows& rows, const std::string& x, std::int64_t parts);
-// sums[part][column / 8] += x * rows: a column for each row in shared memory.
+// sums[part][column / 8] += x * rows: a column for each row in shared memory. x is in registers, or is loaded from
+// `factors` if they are not null.
 std::string scores_text(const Rows& rows, const std::string& sums, const std::string& x, std::int64_t parts,
-                        const std::string& type);
+                        const std::string& type, const Rows* factors = nullptr);
 // sums[part][element / 8] += weights * rows. The weights are factors in registers, by part and 16 rows.
 std::string weigh_text(const Rows& rows, const std::string& sums, const std::string& weights,
                        std::int64_t parts, const std::string& type);

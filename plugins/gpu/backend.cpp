@@ -189,6 +189,12 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
                             "Let kernels for products in bf16 and f16 use wgmma, which only devices of "
                             "compute capability 9.0 have. No effect on others.",
                             false),
+      sdk::OptionSpec::flag(
+          "fused_attention",
+          "Let kernels compute attention in bf16 and f16 without storing its scores, where no "
+          "library does; they round in other places than the statements. Needs compute "
+          "capability 8.0. No effect with hip.",
+          false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has a 10-bit mantissa.",
                             false),
   };
@@ -207,7 +213,8 @@ std::unique_ptr<sdk::Device> Backend::open_device(std::uint32_t ordinal, const s
   chosen.code.plan = {{options.flag("vendor"), options.flag("tf32"), options.flag("vendor_relu"),
                        options.flag("vendor_convolution"), options.flag("vendor_attention")},
                       options.flag("atomics"),
-                      options.flag("wgmma")};
+                      options.flag("wgmma"),
+                      options.flag("fused_attention")};
   chosen.code.cache = std::make_shared<CodeCache>(host(), CodeCache::folder_of(options.text("cache"), name),
                                                   static_cast<std::uint64_t>(options.integer("cache_limit")));
   host().log(YOKE_LOG_INFO, "device.open backend=" + name + " device=" + std::to_string(ordinal) +

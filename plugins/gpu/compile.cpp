@@ -178,6 +178,7 @@ std::string place_of(const program::Program& program, const codegen::Plan& plan,
 codegen::Target target_for(const Context& context, const PlanOptions& options) {
   codegen::Target target = context.hardware().target;
   target.atomics = options.atomics;
+  target.fused_attention = options.fused_attention;
   target.wgmma = options.wgmma && target.dialect == codegen::Dialect::kCuda && target.capability == 90;
   return target;
 }

@@ -21,6 +21,7 @@ struct PlanOptions {
   LibraryOptions libraries;
   bool atomics = false;  // scatters may add in any order
   bool wgmma = false;    // products may use the instructions of sm_90a
+  bool fused_attention = false;
 };
 
 // A generated program whose kernels are loaded on one device.

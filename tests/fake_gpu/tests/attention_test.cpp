@@ -21,8 +21,8 @@ using test::body_of;
 using test::compare_attention;
 using Shape = test::AttentionShape;
 
-std::string remark_of(const Shape& shape) {
-  return std::string("by cuDNN: ") + (shape.is_causal ? "causal " : "") + "attention, " +
+std::string remark_of(const Shape& shape, const std::string& who = "cuDNN") {
+  return "by " + who + ": " + (shape.is_causal ? "causal " : "") + "attention, " +
          std::to_string(shape.batch * shape.heads) + " heads of " + std::to_string(shape.size) + ", " +
          std::to_string(shape.queries) + " queries, " + std::to_string(shape.keys) + " keys";
 }
@@ -30,6 +30,15 @@ std::string remark_of(const Shape& shape) {
 Conditions conditions(std::map<std::string, std::string> variables = {}, bool is_hip = false) {
   Conditions made = {is_hip, {}, std::move(variables)};
   made.options.attention = true;
+  return made;
+}
+
+const std::string kKernels = "yoke's kernels";
+
+// Kernels that do not store scores, and no library.
+Conditions fused(std::map<std::string, std::string> variables = {}, bool is_hip = false) {
+  Conditions made = {is_hip, {}, std::move(variables)};
+  made.fused_attention = true;
   return made;
 }
 
@@ -48,6 +57,12 @@ std::string fault_of(const Conditions& setup, const Shape& shape, const std::str
   return fault;
 }
 
+// What kernels compute is compared with the reference executor.
+std::string fault_of_kernels(const Conditions& setup, const Shape& shape, const std::string& remark) {
+  const std::string body = body_of(shape);
+  return fault_of(setup, Product{"kernels", body.c_str(), ""}, remark);
+}
+
 constexpr Shape kShapes[] = {{},
                              {.type = "f16"},
                              {.is_causal = false},
@@ -61,6 +76,62 @@ TEST(AttentionTest, LibraryComputesAttentionAndGradientsWithinTheRoundingOf16Bit
   for (const Shape& shape : kShapes) {
     expect_ok([&] { return fault_of(conditions(), shape, remark_of(shape)); });
   }
+}
+
+TEST(AttentionTest, FusedKernelsComputeTheSameWithinTheRoundingOf16Bits) {
+  for (const Shape& shape : kShapes) {
+    expect_ok([&] { return fault_of(fused(), shape, remark_of(shape, kKernels)); });
+  }
+}
+
+TEST(AttentionTest, FusedKernelsComputeWhatTheLibraryDoesNot) {
+  const std::pair<std::map<std::string, std::string>, Shape> refused[] = {
+      {{{"YOKE_CUDNN_LIBRARY", "/nonexistent.so"}}, {}},
+      {{{"FAKE_GPU_CAPABILITY", "100"}}, {}},
+      {{{"FAKE_GPU_FAIL", "dnn_descriptor_finalize:1+:3000"}}, {}}};
+  for (const auto& [variables, shape] : refused) {
+    expect_ok([&, v = variables, s = shape] {
+      Conditions both = conditions(v);
+      both.fused_attention = true;
+      return fault_of(both, s, remark_of(s, kKernels));
+    });
+  }
+  expect_ok([] {
+    Conditions both = conditions();
+    both.fused_attention = true;
+    return fault_of(both, Shape{}, remark_of({}));
+  });
+}
+
+TEST(AttentionTest, FusedKernelsLeaveOtherDevicesAndHeadsToStatements) {
+  const std::string size = "the size of a head is not a multiple of 8 up to 128";
+  const std::string unit = "the device has no mma.sync for 16-bit floats";
+  struct Case {
+    Conditions setup;
+    Shape shape;
+    std::string reason;
+  };
+  const Case cases[] = {{fused({{"FAKE_GPU_CAPABILITY", "75"}}), {}, unit},
+                        {fused({}, true), {}, unit},
+                        {fused(), {.size = 136}, size},
+                        {fused(), {.value_size = 136}, size}};
+  for (const Case& one : cases) {
+    expect_ok([&]() -> std::string {
+      const std::string body = body_of(one.shape);
+      const std::string reason = Bound(one.setup, Product{"refused", body.c_str(), ""}).reason();
+      const bool is_said = reason.find("attention not by yoke's kernels: " + one.reason) != std::string::npos;
+      return is_said ? fault_of_kernels(one.setup, one.shape, reason) : reason;
+    });
+  }
+}
+
+// No scores: the statistics, and two floats for each of 128 queries of a head.
+TEST(AttentionTest, WorkspaceOfFusedKernelsIsThatOfTheStatistics) {
+  expect_ok([]() -> std::string {
+    const std::string body = body_of({.queries = 100, .keys = 200});
+    const std::uint64_t bytes = Bound(fused(), Product{"attention", body.c_str(), ""}).workspace_byte_count();
+    return bytes == 2560 + 6 * 128 * 8 ? "" : std::to_string(bytes);
+  });
 }
 
 // Kernels round the scores too, to 8 bits, so the results differ by as much.
@@ -123,12 +194,6 @@ TEST(AttentionTest, WorkspaceIsThatOfTheLibrary) {
 
 const std::string kNotBy = "attention not by cuDNN: ";
 const std::string kUnsupported = kNotBy + "it does not support the attention";
-
-// What kernels compute is compared with the reference executor.
-std::string fault_of_kernels(const Conditions& setup, const Shape& shape, const std::string& remark) {
-  const std::string body = body_of(shape);
-  return fault_of(setup, Product{"kernels", body.c_str(), ""}, remark);
-}
 
 const std::string kUsual = ": the loops are not those of matrices";  // without the option
 

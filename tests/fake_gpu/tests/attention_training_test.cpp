@@ -42,7 +42,9 @@ struct Training {
 };
 
 // Texts in which each symbol follows from the one before it.
-Outcome train(const Training& run, bool by_library) {
+enum class By { kStatements, kLibrary, kFusedKernels };
+
+Outcome train(const Training& run, By by) {
   Outcome outcome;
   std::mutex mutex;
   RuntimeOptions runtime;
@@ -62,7 +64,8 @@ Outcome train(const Training& run, bool by_library) {
   settings.precision = run.precision;
   settings.overlap = run.overlap;
   settings.bucket_byte_count = 4096;
-  settings.device_options = {{"vendor_attention", by_library}};
+  settings.device_options = {{"vendor_attention", by == By::kLibrary},
+                             {"fused_attention", by == By::kFusedKernels}};
   settings.runtime = std::make_shared<Runtime>(runtime);
   std::vector<std::uint8_t> inputs;
   std::vector<std::uint8_t> targets;
@@ -95,8 +98,8 @@ class FakeAttentionTraining : public OnFakes {};
 TEST_F(FakeAttentionTraining, TransformerTrainsAsWithKernels) {
   for (const Training& run : {Training{}, Training{.precision = Precision::kF16},
                               Training{.shards = 2, .overlap = Overlap::kOff}}) {
-    const Outcome kernels = train(run, false);
-    const Outcome library = train(run, true);
+    const Outcome kernels = train(run, By::kStatements);
+    const Outcome library = train(run, By::kLibrary);
     EXPECT_EQ(kernels.log.find("attentions."), std::string::npos);
     // Each device plans the attention and its gradient.
     EXPECT_EQ(library.plans(), 2U * static_cast<std::size_t>(run.shards)) << library.log;
@@ -108,7 +111,21 @@ TEST_F(FakeAttentionTraining, TransformerTrainsAsWithKernels) {
       // Steps of Adam are as large for small gradients, so roundings of 2^-8 grow with the steps.
       EXPECT_NEAR(library.losses[i], kernels.losses[i], 0.02 * kernels.losses[i] + 0.002) << "step " << i;
     }
-    EXPECT_EQ(train(run, true).losses, library.losses) << "a second run has other bits";
+    EXPECT_EQ(train(run, By::kLibrary).losses, library.losses) << "a second run has other bits";
+  }
+}
+
+TEST_F(FakeAttentionTraining, TransformerTrainsWithFusedKernels) {
+  for (const Training& run : {Training{}, Training{.precision = Precision::kF16}}) {
+    const Outcome usual = train(run, By::kStatements);
+    const Outcome fused = train(run, By::kFusedKernels);
+    EXPECT_LT(fused.losses.back(), fused.losses.front() / 2) << "the model learns";
+    EXPECT_NE(fused.losses, usual.losses) << "statements round the scores";
+    ASSERT_EQ(fused.losses.size(), usual.losses.size());
+    for (std::size_t i = 0; i < usual.losses.size(); ++i) {
+      EXPECT_NEAR(fused.losses[i], usual.losses[i], 0.02 * usual.losses[i] + 0.002) << "step " << i;
+    }
+    EXPECT_EQ(train(run, By::kFusedKernels).losses, fused.losses) << "a second run has other bits";
   }
 }
 
@@ -116,12 +133,12 @@ TEST_F(FakeAttentionTraining, TransformerTrainsAsWithKernels) {
 // program or not in 16 bits.
 TEST_F(FakeAttentionTraining, GradientsInPartsAreLeftToKernels) {
   const Training parts = {.shards = 2};
-  const Outcome kernels = train(parts, false);
-  const Outcome library = train(parts, true);
+  const Outcome kernels = train(parts, By::kStatements);
+  const Outcome library = train(parts, By::kLibrary);
   EXPECT_EQ(library.plans(), 0U) << library.log;
   EXPECT_EQ(library.losses, kernels.losses);
   const Training f32 = {.precision = Precision::kF32};
-  EXPECT_EQ(train(f32, true).losses, train(f32, false).losses);
+  EXPECT_EQ(train(f32, By::kLibrary).losses, train(f32, By::kStatements).losses);
 }
 
 }  // namespace

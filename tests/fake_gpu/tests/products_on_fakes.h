@@ -33,8 +33,9 @@ struct Conditions {
   LibraryOptions options;
   std::map<std::string, std::string> variables;
   bool wgmma = false;
+  bool fused_attention = false;
 
-  PlanOptions plan() const { return {options, false, wgmma}; }
+  PlanOptions plan() const { return {options, false, wgmma, fused_attention}; }
 };
 
 inline std::string the_log;

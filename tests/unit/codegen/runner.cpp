@@ -26,8 +26,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 // All kernels share the memory that a launch would have.
 std::string with_dynamic_shared(std::string text) {
-  return replaced(std::move(text), "extern __shared__ yk_1024_bytes shared[];",
+  text = replaced(std::move(text), "extern __shared__ yk_1024_bytes shared[];",
                   "static yk_1024_bytes shared[227];");
+  return replaced(std::move(text), "extern __shared__ yk_16_bytes rows_shared[];",
+                  "static yk_16_bytes rows_shared[227 * 64];");
 }
 
 std::string symbol_name(std::size_t plan, const std::string& kernel) {
