@@ -14,14 +14,14 @@ namespace {
 using matmul::fill_in;
 using matmul::Values;
 
-constexpr std::int64_t kRows = 16 * kWarps;  // of a block
+constexpr std::int64_t kPadding = 128;  // queries: the most of a block
 
 // In the order of LibraryAttention::volumes.
 enum Number : std::size_t { kQ, kK, kV, kO, kOGradient, kQGradient, kKGradient, kVGradient };
 
 std::int64_t padded_queries(const LibraryAttention& attention) {
   const auto queries = static_cast<std::int64_t>(attention.volumes[kQ].dims[2]);
-  return (queries + kRows - 1) / kRows * kRows;
+  return (queries + kPadding - 1) / kPadding * kPadding;
 }
 
 // For each query, the statistic for exp2, and the sum of its result times the gradient of it. Queries that pad the
@@ -78,17 +78,19 @@ $copy_first$  }
     if (at + $columns$ < end) {
 $copy_next$    }
     yk_commit_copies();
-    float scores[1][$columns$ / 8][4] = {}, slopes[1][$columns$ / 8][4] = {};
+$if_seen$    float scores[$parts$][$columns$ / 8][4] = {}, slopes[$parts$][$columns$ / 8][4] = {};
 $scores$$slopes$$mask$#pragma unroll
     for (int j = 0; j < $columns$ / 8; ++j) {
 $per_column$#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        scores[0][j][e] = yk_exp2(yk_multiply_add(scores[0][j][e], $scale$, -$statistic$));
-        slopes[0][j][e] = scores[0][j][e] * (slopes[0][j][e] - $sum$);
-      }
+      for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          scores[i][j][e] = yk_exp2(yk_multiply_add(scores[i][j][e], $scale$, -$statistic$));
+          slopes[i][j][e] = scores[i][j][e] * (slopes[i][j][e] - $sum$);
+        }
     }
-    unsigned weights[1][$columns$ / 16][4];
-$weigh$    stage ^= 1;
+    unsigned weights[$parts$][$columns$ / 16][4];
+$weigh$$end_seen$    stage ^= 1;
   }
   YK_SYNC();
 )";
@@ -101,6 +103,7 @@ struct Pass {
   Rows first;       // q or k, of a tile
   Rows second;      // the gradient of o, or v
   std::int64_t columns = 64;
+  std::int64_t parts = 1;    // of a warp's rows, 16 each
   bool keeps_second = true;  // in registers; otherwise in shared memory, after the tiles
 
   std::int64_t chunks() const {  // of shared memory
@@ -119,14 +122,21 @@ struct Pass {
 
 Pass pass_of(const LibraryAttention& attention, bool has_keys) {
   const auto& volumes = attention.volumes;
-  Rows q = {"q", &volumes[kQ]};
-  Rows k = {"k", &volumes[kK]};
-  Rows v = {"v", &volumes[kV]};
-  Rows g = {"g", &volumes[kOGradient]};
-  // Smaller tiles leave registers for larger heads.
-  const std::int64_t columns = std::max(q.pitch(), v.pitch()) <= 8 ? 64 : 32;
-  Pass pass = has_keys ? Pass{true, k, v, q, g, columns} : Pass{false, q, g, k, v, columns};
-  pass.first.count = pass.second.count = columns;
+  // Smaller tiles leave registers for larger heads. More rows for a warp read shared memory less often.
+  const auto [least, pitch] = std::minmax({Rows{"q", &volumes[kQ]}.pitch(), Rows{"v", &volumes[kV]}.pitch()});
+  const std::size_t own = has_keys ? kK : kQ;
+  const std::int64_t parts = pitch <= (has_keys ? 4 : 8) && volumes[own].dims[2] > 64 ? 2 : 1;
+  const bool is_wide =
+      (pitch <= 8 && parts == 1) || least * 32 < kThreads;  // each thread copies at least a chunk
+  const std::int64_t columns = is_wide ? 64 : 32;
+  const auto rows = [&](const char* name, std::size_t volume, bool is_own) {
+    return Rows{name, &volumes[volume], is_own ? 16 * kWarps * parts : columns};
+  };
+  const Rows q = rows("q", kQ, !has_keys);
+  const Rows k = rows("k", kK, has_keys);
+  const Rows v = rows("v", kV, has_keys);
+  const Rows g = rows("g", kOGradient, !has_keys);
+  Pass pass = has_keys ? Pass{true, k, v, q, g, columns, parts} : Pass{false, q, g, k, v, columns, parts};
   // Two sums, or a sum and two factors, of 128 elements fit in the registers of a thread, but no more.
   pass.keeps_second = !has_keys || q.steps() + v.steps() <= 12;
   pass.own_second = pass.own_second.at(pass.keeps_second ? pass.own_first.chunks() : 2 * pass.stage_chunks());
@@ -151,7 +161,7 @@ std::string end_text(const LibraryAttention& attention, const Pass& pass) {
   return pass.has_keys || !attention.is_causal
              ? length
              : fill_in("first + $rows$ < $length$ ? first + $rows$ : $length$",
-                       {{"rows", std::to_string(kRows)}, {"length", length}});
+                       {{"rows", std::to_string(pass.own_first.count)}, {"length", length}});
 }
 
 // dv += weights * gradients of o; dk += slopes * q. Or dq += slopes * k.
@@ -159,11 +169,11 @@ std::string weigh_all_text(const Pass& pass, const std::string& type) {
   const auto [first, second] = pass.tile("stage");
   std::string text;
   if (pass.has_keys) {
-    text += round_text("weights", "scores", 1, pass.columns, type) +
-            weigh_text(second, "second_sums", "weights", 1, type);
+    text += round_text("weights", "scores", pass.parts, pass.columns, type) +
+            weigh_text(second, "second_sums", "weights", pass.parts, type);
   }
-  return text + round_text("weights", "slopes", 1, pass.columns, type) +
-         weigh_text(first, "first_sums", "weights", 1, type);
+  return text + round_text("weights", "slopes", pass.parts, pass.columns, type) +
+         weigh_text(first, "first_sums", "weights", pass.parts, type);
 }
 
 constexpr std::string_view kPerColumn =
@@ -174,7 +184,14 @@ constexpr std::string_view kPerColumn =
 
 constexpr std::string_view kPerRow =
     R"(  const float* of_query = per_query + ((batch * $heads$ + head) * $padded$ll + warp_first + lane / 4) * 2;
-  const float statistics[2] = {of_query[0], of_query[16]}, row_sums[2] = {of_query[1], of_query[17]};
+  float statistics[$parts$][2], row_sums[$parts$][2];
+#pragma unroll
+  for (int i = 0; i < $parts$; ++i)
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      statistics[i][r] = of_query[i * 32 + r * 16];
+      row_sums[i][r] = of_query[i * 32 + r * 16 + 1];
+    }
 )";
 
 // Whether the kernel needs more shared memory than it may declare.
@@ -186,21 +203,23 @@ bool is_dynamic(const Pass& pass) {
 std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
   const bool has_keys = pass.has_keys;
   const auto [first, second] = pass.tile("stage");
-  Rows first_result = {"first_result", &attention.volumes[has_keys ? kKGradient : kQGradient]};
-  Rows second_result = {"second_result", &attention.volumes[kVGradient]};
+  Rows first_result = {"first_result", &attention.volumes[has_keys ? kKGradient : kQGradient],
+                       pass.own_first.count};
+  Rows second_result = {"second_result", &attention.volumes[kVGradient], pass.own_first.count};
   second_result = second_result.at(first_result.chunks());
   std::string text =
       "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, const unsigned short* "
       "p3, "
       "const float* per_query, unsigned short* to_first";
   text += has_keys ? ", unsigned short* to_second) {\n" : ") {\n";
-  text += place_text(attention, pass.own_first.length(), kRows, attention.is_causal && !has_keys);
+  text +=
+      place_text(attention, pass.own_first.length(), pass.own_first.count, attention.is_causal && !has_keys);
   text += is_dynamic(pass)
               ? "  extern __shared__ yk_16_bytes rows_shared[];\n  yk_16_bytes* shared = rows_shared;\n"
               : "  YK_SHARED yk_16_bytes shared[" + std::to_string(pass.chunks()) + "];\n";
   text += "  const yk_place place = yk_place_of(shared);\n";
   text += has_keys ? "  YK_SHARED yk_16_bytes queries[$columns$];\n" : "";
-  text += "  const int warp_first = first + (int)warp * 16;\n";
+  text += "  const int warp_first = first + (int)warp * (16 * $parts$);\n";
   text += pointer_text({"q", &attention.volumes[kQ]}, "p0") +
           pointer_text({"k", &attention.volumes[kK]}, "p1") +
           pointer_text({"v", &attention.volumes[kV]}, "p2") +
@@ -209,39 +228,45 @@ std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, con
       from_text(pass.own_first) + from_text(pass.own_second) + from_text(pass.first) + from_text(pass.second);
   text += copy_text(pass.own_first, "first") + copy_text(pass.own_second, "first");
   text += "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
-  text += "  unsigned first_x[1][$first_steps$][4];\n";
-  text += factor_text(pass.own_first, "first_x", 1);
+  text += "  unsigned first_x[$parts$][$first_steps$][4];\n";
+  text += factor_text(pass.own_first, "first_x", pass.parts);
   if (pass.keeps_second) {
-    text += "  unsigned second_x[1][$second_steps$][4];\n" + factor_text(pass.own_second, "second_x", 1);
+    text += "  unsigned second_x[$parts$][$second_steps$][4];\n" +
+            factor_text(pass.own_second, "second_x", pass.parts);
   }
-  text += "  YK_SYNC();\n  float first_sums[1][$first_steps$ * 2][4] = {};\n";
-  text += has_keys ? "  float second_sums[1][$second_steps$ * 2][4] = {};\n" : std::string(kPerRow);
+  text += "  YK_SYNC();\n  float first_sums[$parts$][$first_steps$ * 2][4] = {};\n";
+  text += has_keys ? "  float second_sums[$parts$][$second_steps$ * 2][4] = {};\n" : std::string(kPerRow);
   text += std::string("  const int begin = ") + (has_keys && attention.is_causal ? "first" : "0") + ";\n";
   text.append(kGradientLoop);
   text += pointer_text(first_result, "to_first") +
-          store_text(first_result, "first_sums", "$plain_scale$", 1, type);
+          store_text(first_result, "first_sums", "$plain_scale$", pass.parts, type);
   if (has_keys) {
-    text +=
-        pointer_text(second_result, "to_second") + store_text(second_result, "second_sums", "1.0f", 1, type);
+    text += pointer_text(second_result, "to_second") +
+            store_text(second_result, "second_sums", "1.0f", pass.parts, type);
   }
-  return fill_in(text + "}\n", {{"columns", std::to_string(pass.columns)},
-                                {"heads", std::to_string(attention.volumes[kQ].dims[1])},
-                                {"padded", std::to_string(padded_queries(attention))},
-                                {"first_steps", std::to_string(first.steps())},
-                                {"second_steps", std::to_string(second.steps())},
-                                {"scale", float_text(attention.scale * std::numbers::log2e)},
-                                {"plain_scale", float_text(attention.scale)},
-                                {"end", end_text(attention, pass)},
-                                {"copy_first", copies_text(pass, "0", "begin")},
-                                {"copy_next", copies_text(pass, "stage ^ 1", "at + $columns$")},
-                                {"scores", scores_text(first, "scores", "first_x", 1, type)},
-                                {"slopes", scores_text(second, "slopes", "second_x", 1, type,
-                                                       pass.keeps_second ? nullptr : &pass.own_second)},
-                                {"mask", mask_text(attention, "scores", 1, pass.columns, "at", !has_keys)},
-                                {"per_column", has_keys ? std::string(kPerColumn) : ""},
-                                {"statistic", has_keys ? "statistics[e % 2]" : "statistics[e / 2]"},
-                                {"sum", has_keys ? "row_sums[e % 2]" : "row_sums[e / 2]"},
-                                {"weigh", weigh_all_text(pass, type)}});
+  const bool may_skip = attention.is_causal && !has_keys && pass.parts > 1;
+  return fill_in(text + "}\n",
+                 {{"parts", std::to_string(pass.parts)},
+                  {"if_seen", may_skip ? "    if (at < warp_first + 16 * $parts$) {\n" : ""},
+                  {"end_seen", may_skip ? "    }\n" : ""},
+                  {"columns", std::to_string(pass.columns)},
+                  {"heads", std::to_string(attention.volumes[kQ].dims[1])},
+                  {"padded", std::to_string(padded_queries(attention))},
+                  {"first_steps", std::to_string(first.steps())},
+                  {"second_steps", std::to_string(second.steps())},
+                  {"scale", float_text(attention.scale * std::numbers::log2e)},
+                  {"plain_scale", float_text(attention.scale)},
+                  {"end", end_text(attention, pass)},
+                  {"copy_first", copies_text(pass, "0", "begin")},
+                  {"copy_next", copies_text(pass, "stage ^ 1", "at + $columns$")},
+                  {"scores", scores_text(first, "scores", "first_x", pass.parts, type)},
+                  {"slopes", scores_text(second, "slopes", "second_x", pass.parts, type,
+                                         pass.keeps_second ? nullptr : &pass.own_second)},
+                  {"mask", mask_text(attention, "scores", pass.parts, pass.columns, "at", !has_keys)},
+                  {"per_column", has_keys ? std::string(kPerColumn) : ""},
+                  {"statistic", has_keys ? "statistics[e % 2]" : "statistics[i][e / 2]"},
+                  {"sum", has_keys ? "row_sums[e % 2]" : "row_sums[i][e / 2]"},
+                  {"weigh", weigh_all_text(pass, type)}});
 }
 
 }  // namespace
@@ -273,7 +298,8 @@ void launch_backward(Builder& builder, const LibraryAttention& attention, const 
     if (has_keys) {
       used.push_back(slots[kVGradient]);
     }
-    launch(pass_kernel(attention, pass, type), heads * ((pass.own_first.length() + kRows - 1) / kRows),
+    launch(pass_kernel(attention, pass, type),
+           heads * ((pass.own_first.length() + pass.own_first.count - 1) / pass.own_first.count),
            std::move(used), is_dynamic(pass) ? pass.chunks() * 16 : 0);
   }
 }
