@@ -114,6 +114,21 @@ inline void fiber_main() {
   block.all.release_if_complete();
 }
 
+// Lets each thread of a warp run until it waits. Returns whether one of them came further.
+inline bool run_warp(unsigned first, unsigned threads) {
+  block.progress = false;
+  for (unsigned i = first; i < first + kWarp && i < threads; ++i) {
+    Fiber& fiber = block.fibers[i];
+    if (!fiber.done) {
+      block.current = &fiber;
+      swapcontext(&block.scheduler, &fiber.context);
+      block.current = nullptr;
+    }
+  }
+  return block.progress;
+}
+
+// A warp runs as far as it can before the next one starts, so that a missing barrier gives a wrong result.
 inline void run_fibers(unsigned threads) {
   constexpr std::size_t kStack = 64 * 1024;
   block.fibers.resize(threads);
@@ -134,15 +149,13 @@ inline void run_fibers(unsigned threads) {
     makecontext(&fiber.context, fiber_main, 0);
   }
   while (block.all.alive != 0) {
-    block.progress = false;
-    for (Fiber& fiber : block.fibers) {
-      if (!fiber.done) {
-        block.current = &fiber;
-        swapcontext(&block.scheduler, &fiber.context);
-        block.current = nullptr;
+    bool is_stuck = true;
+    for (unsigned first = 0; first < threads; first += kWarp) {
+      while (run_warp(first, threads)) {
+        is_stuck = false;
       }
     }
-    if (!block.progress) {
+    if (is_stuck) {
       fputs("the threads of a block wait for each other at different barriers\n", stderr);
       abort();
     }
