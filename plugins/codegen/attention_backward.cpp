@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/attention_backward.cpp: the gradient of attention in three kernels. One computes what each query needs;
-// one has keys and values in registers and goes over the queries that see them; one has queries and goes over keys.
-// Both compute the weights again, so that sums stay in registers and have a fixed order.
+// plugins/codegen/attention_backward.cpp: the gradient of attention in three kernels. One computes what each query
+// needs; one has keys and values in registers and goes over the queries that see them; one has queries and goes over
+// keys. Both compute the weights again, so that sums stay in registers and have a fixed order.
 #include <algorithm>
 #include <numbers>
 #include <string_view>
@@ -31,7 +31,7 @@ std::string queries_kernel(const LibraryAttention& attention, const std::string&
   const Rows g = {"g", &attention.volumes[kOGradient]};
   std::string text =
       R"((const unsigned short* p0, const unsigned short* p1, const float* p2, float* per_query) {
-  const unsigned item = (blockIdx.x * $threads$ + threadIdx.x) / $lanes$, chunk = threadIdx.x % $lanes$;
+  const unsigned item = blockIdx.x * ($threads$ / $lanes$) + threadIdx.x / $lanes$, chunk = threadIdx.x % $lanes$;
   const int batch = item / $padded$ / $heads$, head = item / $padded$ % $heads$, row = item % $padded$;
 )";
   text += pointer_text(o, "p0") + pointer_text(g, "p1");
@@ -200,19 +200,10 @@ bool is_dynamic(const Pass& pass) {
   return pass.chunks() * 16 + 1024 > kDeclared;
 }
 
-std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
+// Until the loop: the memory of a block, and its factors in registers.
+std::string start_text(const LibraryAttention& attention, const Pass& pass) {
   const bool has_keys = pass.has_keys;
-  const auto [first, second] = pass.tile("stage");
-  Rows first_result = {"first_result", &attention.volumes[has_keys ? kKGradient : kQGradient],
-                       pass.own_first.count};
-  Rows second_result = {"second_result", &attention.volumes[kVGradient], pass.own_first.count};
-  second_result = second_result.at(first_result.chunks());
   std::string text =
-      "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, const unsigned short* "
-      "p3, "
-      "const float* per_query, unsigned short* to_first";
-  text += has_keys ? ", unsigned short* to_second) {\n" : ") {\n";
-  text +=
       place_text(attention, pass.own_first.length(), pass.own_first.count, attention.is_causal && !has_keys);
   text += is_dynamic(pass)
               ? "  extern __shared__ yk_16_bytes rows_shared[];\n  yk_16_bytes* shared = rows_shared;\n"
@@ -220,12 +211,14 @@ std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, con
   text += "  const yk_place place = yk_place_of(shared);\n";
   text += has_keys ? "  YK_SHARED yk_16_bytes queries[$columns$];\n" : "";
   text += "  const int warp_first = first + (int)warp * (16 * $parts$);\n";
-  text += pointer_text({"q", &attention.volumes[kQ]}, "p0") +
-          pointer_text({"k", &attention.volumes[kK]}, "p1") +
-          pointer_text({"v", &attention.volumes[kV]}, "p2") +
-          pointer_text({"g", &attention.volumes[kOGradient]}, "p3");
-  text +=
-      from_text(pass.own_first) + from_text(pass.own_second) + from_text(pass.first) + from_text(pass.second);
+  const char* const parameters[] = {"p0", "p1", "p2", "", "p3"};
+  const char* const names[] = {"q", "k", "v", "", "g"};
+  for (const Number number : {kQ, kK, kV, kOGradient}) {
+    text += pointer_text({names[number], &attention.volumes[number]}, parameters[number]);
+  }
+  for (const Rows& rows : {pass.own_first, pass.own_second, pass.first, pass.second}) {
+    text += from_text(rows);
+  }
   text += copy_text(pass.own_first, "first") + copy_text(pass.own_second, "first");
   text += "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
   text += "  unsigned first_x[$parts$][$first_steps$][4];\n";
@@ -236,14 +229,30 @@ std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, con
   }
   text += "  YK_SYNC();\n  float first_sums[$parts$][$first_steps$ * 2][4] = {};\n";
   text += has_keys ? "  float second_sums[$parts$][$second_steps$ * 2][4] = {};\n" : std::string(kPerRow);
-  text += std::string("  const int begin = ") + (has_keys && attention.is_causal ? "first" : "0") + ";\n";
-  text.append(kGradientLoop);
-  text += pointer_text(first_result, "to_first") +
-          store_text(first_result, "first_sums", "$plain_scale$", pass.parts, type);
-  if (has_keys) {
-    text += pointer_text(second_result, "to_second") +
-            store_text(second_result, "second_sums", "1.0f", pass.parts, type);
+  return text + "  const int begin = " + (has_keys && attention.is_causal ? "first" : "0") + ";\n";
+}
+
+std::string results_text(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
+  const Number number = pass.has_keys ? kKGradient : kQGradient;
+  const Rows first = {"first_result", &attention.volumes[number], pass.own_first.count};
+  std::string text = pointer_text(first, "to_first") +
+                     store_text(first, "first_sums", float_text(attention.scale), pass.parts, type);
+  if (pass.has_keys) {
+    const Rows second =
+        Rows{"second_result", &attention.volumes[kVGradient], pass.own_first.count}.at(first.chunks());
+    text += pointer_text(second, "to_second") + store_text(second, "second_sums", "1.0f", pass.parts, type);
   }
+  return text;
+}
+
+std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, const std::string& type) {
+  const bool has_keys = pass.has_keys;
+  const auto [first, second] = pass.tile("stage");
+  std::string text =
+      "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, "
+      "const unsigned short* p3, const float* per_query, unsigned short* to_first";
+  text += (has_keys ? ", unsigned short* to_second) {\n" : ") {\n") + start_text(attention, pass);
+  text.append(kGradientLoop).append(results_text(attention, pass, type));
   const bool may_skip = attention.is_causal && !has_keys && pass.parts > 1;
   return fill_in(text + "}\n",
                  {{"parts", std::to_string(pass.parts)},
@@ -255,7 +264,6 @@ std::string pass_kernel(const LibraryAttention& attention, const Pass& pass, con
                   {"first_steps", std::to_string(first.steps())},
                   {"second_steps", std::to_string(second.steps())},
                   {"scale", float_text(attention.scale * std::numbers::log2e)},
-                  {"plain_scale", float_text(attention.scale)},
                   {"end", end_text(attention, pass)},
                   {"copy_first", copies_text(pass, "0", "begin")},
                   {"copy_next", copies_text(pass, "stage ^ 1", "at + $columns$")},

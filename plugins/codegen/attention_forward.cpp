@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/attention_forward.cpp: attention in one kernel. A block has the queries of one head in registers and
-// goes over all keys that they see, with the maximum and the sum of each row so far.
+// plugins/codegen/attention_forward.cpp: attention in one kernel. A block has queries of one head in registers and goes
+// over all keys that they see, with the maximum and the sum of each row so far.
 #include <algorithm>
 #include <numbers>
 #include <string_view>
@@ -16,7 +16,7 @@ constexpr std::int64_t kKeys = 64;  // of a tile
 
 // A score of minus infinity must not meet another one: exp of their difference is NaN. Rows with infinity or NaN
 // become NaN. Sums fade only where a maximum has changed.
-constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2], shift[$parts$][2];
+constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2];
     bool fades = false;
 #pragma unroll
     for (int i = 0; i < $parts$; ++i)
@@ -30,7 +30,6 @@ constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2], shift[$part
         const float base = high == -YK_INF_F32 ? 0.0f : high;
         fade[i][r] = yk_exp2((top[i][r] - base) * $scale$);
         fades = fades || fade[i][r] != 1;
-        shift[i][r] = base * $scale$;
         top[i][r] = high;
       }
     if (yk_any(fades)) {
@@ -49,12 +48,16 @@ constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2], shift[$part
 #pragma unroll
     for (int i = 0; i < $parts$; ++i)
 #pragma unroll
-      for (int j = 0; j < $keys$ / 8; ++j)
+      for (int r = 0; r < 2; ++r) {
+        const float shift = (top[i][r] == -YK_INF_F32 ? 0.0f : top[i][r]) * -$scale$;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          scores[i][j][e] = yk_exp2(yk_multiply_add(scores[i][j][e], $scale$, -shift[i][e / 2]));
-          total[i][e / 2] += scores[i][j][e];
-        }
+        for (int j = 0; j < $keys$ / 8; ++j)
+#pragma unroll
+          for (int e = r * 2; e < r * 2 + 2; ++e) {
+            scores[i][j][e] = yk_exp2(yk_multiply_add(scores[i][j][e], $scale$, shift));
+            total[i][r] += scores[i][j][e];
+          }
+      }
 )";
 
 // While the scores are computed, the values arrive; while these are added up, the next keys do.
@@ -91,65 +94,75 @@ constexpr std::string_view kStatistics =
         p4[(batch * $heads$ + head) * $queries$ll + query] = top[i][r] * $plain_scale$ + logf(total[i][r]);
 )";
 
+// Until the loop: the memory of a block, and its queries in registers. `q` and `o` have the rows of a block.
+std::string start_text(const LibraryAttention& attention, const Rows& q, const Rows& k, const Rows& v,
+                       const Rows& o) {
+  const std::int64_t chunks = std::max({q.chunks(), k.chunks() + v.chunks(), o.chunks()});
+  std::string text = place_text(attention, q.length(), q.count, attention.is_causal);
+  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(chunks) +
+          "];\n  const yk_place place = yk_place_of(shared);\n"
+          "  const int warp_first = first + (int)warp * (16 * $parts$);\n";
+  text += pointer_text(q, "p0") + pointer_text(k, "p1") + pointer_text(v, "p2");
+  text += from_text(q) + from_text(k) + from_text(v);
+  text += copy_text(q, "first") + "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
+  text += "  unsigned x[$parts$][" + std::to_string(q.steps()) + "][4];\n" +
+          factor_text(q, "x", q.count / (16 * kWarps));
+  text += "  YK_SYNC();\n" + copy_text(k, "0") + "  yk_commit_copies();\n";
+  return text +
+         R"(  float result[$parts$][$value_steps$ * 2][4] = {}, top[$parts$][2], total[$parts$][2] = {};
+#pragma unroll
+  for (int i = 0; i < $parts$; ++i) top[i][0] = top[i][1] = -YK_INF_F32;
+)";
+}
+
+std::string forward_kernel(const LibraryAttention& attention, std::int64_t parts) {
+  const auto& volumes = attention.volumes;
+  const std::int64_t rows = parts * 16 * kWarps;
+  const Rows q = {"q", &volumes[0], rows};
+  const Rows k = {"k", &volumes[1], kKeys};
+  const Rows v = Rows{"v", &volumes[2], kKeys}.at(k.chunks());
+  const Rows o = {"o", &volumes[3], rows};
+  const std::string type = type_text(attention);
+  const std::string keys = std::to_string(k.length());
+  std::string text =
+      "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, unsigned short* to";
+  text += attention.has_statistics ? ", float* p4) {\n" : ") {\n";
+  text.append(start_text(attention, q, k, v, o)).append(kForwardLoop).append(kFinish);
+  text += pointer_text(o, "to") + store_text(o, "result", "total[i][r]", parts, type) + "}\n";
+  return fill_in(text,
+                 {{"parts", std::to_string(parts)},
+                  {"keys", std::to_string(kKeys)},
+                  {"heads", std::to_string(volumes[0].dims[1])},
+                  {"queries", std::to_string(q.length())},
+                  {"value_steps", std::to_string(v.steps())},
+                  {"scale", float_text(attention.scale * std::numbers::log2e)},
+                  {"plain_scale", float_text(attention.scale)},
+                  {"rows", std::to_string(rows)},
+                  {"all", keys},
+                  {"end", attention.is_causal ? "first + $rows$ < $all$ ? first + $rows$ : $all$" : keys},
+                  {"copy_values", copy_text(v, "key")},
+                  {"copy_next_keys", copy_text(k, "key + $keys$")},
+                  {"scores", scores_text(k, "scores", "x", parts, type)},
+                  {"mask", mask_text(attention, "scores", parts, kKeys, "key", true)},
+                  {"softmax", std::string(kSoftmax)},
+                  {"round", round_text("weights", "scores", parts, kKeys, type)},
+                  {"weigh", weigh_text(v, "result", "weights", parts, type)},
+                  {"statistics", attention.has_statistics ? std::string(kStatistics) : ""}});
+}
+
 }  // namespace
 
 void launch_forward(Builder& builder, const LibraryAttention& attention, const std::vector<Slot>& slots,
                     const std::string& remark) {
   const auto& [batch, heads, queries, size] = attention.volumes[0].dims;
-  const auto keys = attention.volumes[1].dims[2];
-  const auto value_size = attention.volumes[2].dims[3];
   // More rows than 16 for each warp read shared memory less often, but need more registers.
-  const std::int64_t parts = std::max(size, value_size) <= 64 && queries > 64 ? 2 : 1;
-  const std::int64_t rows = parts * 16 * kWarps;
-  const Rows q = {"q", &attention.volumes[0], rows};
-  const Rows k = {"k", &attention.volumes[1], kKeys};
-  const Rows v = Rows{"v", &attention.volumes[2], kKeys}.at(k.chunks());
-  const Rows o = {"o", &attention.volumes[3], rows};
-  const std::int64_t chunks = std::max({q.chunks(), k.chunks() + v.chunks(), o.chunks()});
-  const std::string type = type_text(attention);
-  const auto length = static_cast<std::int64_t>(queries);
-  std::string text =
-      "(const unsigned short* p0, const unsigned short* p1, const unsigned short* p2, unsigned short* "
-      "result_of";
-  text += attention.has_statistics ? ", float* p4) {\n" : ") {\n";
-  text += place_text(attention, length, rows, attention.is_causal);
-  text += "  YK_SHARED yk_16_bytes shared[" + std::to_string(chunks) +
-          "];\n  const yk_place place = yk_place_of(shared);\n";
-  text += "  const int warp_first = first + (int)warp * " + std::to_string(parts * 16) + ";\n";
-  text += pointer_text(q, "p0") + pointer_text(k, "p1") + pointer_text(v, "p2");
-  text += from_text(q) + from_text(k) + from_text(v) + copy_text(q, "first") +
-          "  yk_commit_copies();\n  YK_WAIT_FOR_COPIES(0);\n  YK_SYNC();\n";
-  text += "  unsigned x[$parts$][" + std::to_string(q.steps()) + "][4];\n" + factor_text(q, "x", parts);
-  text += "  YK_SYNC();\n" + copy_text(k, "0") + "  yk_commit_copies();\n";
-  text += "  float result[$parts$][$value_steps$ * 2][4] = {}, top[$parts$][2], total[$parts$][2] = {};\n";
-  text += "#pragma unroll\n  for (int i = 0; i < $parts$; ++i) top[i][0] = top[i][1] = -YK_INF_F32;\n";
-  text.append(kForwardLoop).append(kFinish);
-  text += pointer_text(o, "result_of") + store_text(o, "result", "total[i][r]", parts, type) + "}\n";
-  text =
-      fill_in(text, {{"parts", std::to_string(parts)},
-                     {"keys", std::to_string(kKeys)},
-                     {"heads", std::to_string(heads)},
-                     {"queries", std::to_string(queries)},
-                     {"value_steps", std::to_string(v.steps())},
-                     {"scale", float_text(attention.scale * std::numbers::log2e)},
-                     {"plain_scale", float_text(attention.scale)},
-                     {"end", attention.is_causal
-                                 ? fill_in("first + $rows$ < $length$ ? first + $rows$ : $length$",
-                                           {{"rows", std::to_string(rows)}, {"length", std::to_string(keys)}})
-                                 : std::to_string(keys)},
-                     {"copy_values", copy_text(v, "key")},
-                     {"copy_next_keys", copy_text(k, "key + " + std::to_string(kKeys))},
-                     {"scores", scores_text(k, "scores", "x", parts, type)},
-                     {"mask", mask_text(attention, "scores", parts, kKeys, "key", true)},
-                     {"softmax", std::string(kSoftmax)},
-                     {"round", round_text("weights", "scores", parts, kKeys, type)},
-                     {"weigh", weigh_text(v, "result", "weights", parts, type)},
-                     {"statistics", attention.has_statistics ? std::string(kStatistics) : ""}});
+  const bool is_small = std::max(size, attention.volumes[2].dims[3]) <= 64 && queries > 64;
+  const std::uint64_t rows = is_small ? 128 : 64;
   declare_functions(builder);
   Launch launch;
-  launch.kernel = builder.kernel(static_cast<std::uint32_t>(kThreads), text);
-  launch.grid[0] = static_cast<std::uint32_t>(
-      batch * heads * ((queries + static_cast<std::uint64_t>(rows) - 1) / static_cast<std::uint64_t>(rows)));
+  launch.kernel =
+      builder.kernel(static_cast<std::uint32_t>(kThreads), forward_kernel(attention, is_small ? 2 : 1));
+  launch.grid[0] = static_cast<std::uint32_t>(batch * heads * ((queries + rows - 1) / rows));
   launch.slots = slots;
   launch.remark = remark;
   builder.launch(std::move(launch));

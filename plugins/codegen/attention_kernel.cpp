@@ -109,7 +109,9 @@ std::string kernel_fault(const LibraryAttention& attention, const Target& target
     if (dims[3] > kLargestSize || dims[3] % 8 != 0) {
       return "the size of a head is not a multiple of 8 up to 128";
     }
-    if (dims[0] * dims[1] * (dims[2] + kLargestSize) > std::numeric_limits<std::int32_t>::max()) {
+    constexpr std::uint64_t kMost = std::numeric_limits<std::int32_t>::max();
+    if (dims[0] * dims[1] * (dims[2] + kLargestSize) > kMost ||
+        attention.volumes[i].strides[2] > kMost / 256) {
       return "a tensor is too large";
     }
   }

@@ -54,7 +54,7 @@ std::string type_text(const LibraryAttention& attention);
 // neighbors, and those with the most work start first.
 std::string place_text(const LibraryAttention& attention, std::int64_t length, std::int64_t rows,
                        bool last_first);
-// Declares the pointer of the rows and whether it is aligned.
+// Declares the pointer of the rows, from a parameter p0, p1, ... or one of a result, and whether it is aligned.
 std::string pointer_text(const Rows& rows, const std::string& parameter);
 // Declares what copy_text needs.
 std::string from_text(const Rows& rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// plugins/codegen/attention_plan.h: attention that one library call or a few kernels compute, instead of its statements.
+// plugins/codegen/attention_plan.h: attention that a library or a few kernels compute without storing scores.
 #pragma once
 
 #include <yoke/program/program.h>
