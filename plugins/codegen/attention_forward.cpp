@@ -67,14 +67,18 @@ constexpr std::string_view kForwardLoop = R"(
     YK_WAIT_FOR_COPIES(0);
     YK_SYNC();
 $copy_values$    yk_commit_copies();
+    unsigned weights[$parts$][$keys$ / 16][4];
+    $if_seen${
     float scores[$parts$][$keys$ / 8][4] = {};
-$scores$$mask$$softmax$    unsigned weights[$parts$][$keys$ / 16][4];
-$round$    YK_WAIT_FOR_COPIES(0);
+$scores$$mask$$softmax$$round$    }
+    YK_WAIT_FOR_COPIES(0);
     YK_SYNC();
     if (key + $keys$ < end) {
 $copy_next_keys$    }
     yk_commit_copies();
-$weigh$  }
+    $if_seen${
+$weigh$    }
+  }
 )";
 
 constexpr std::string_view kFinish = R"(#pragma unroll
@@ -129,25 +133,27 @@ std::string forward_kernel(const LibraryAttention& attention, std::int64_t parts
   text += attention.has_statistics ? ", float* p4) {\n" : ") {\n";
   text.append(start_text(attention, q, k, v, o)).append(kForwardLoop).append(kFinish);
   text += pointer_text(o, "to") + store_text(o, "result", "total[i][r]", parts, type) + "}\n";
-  return fill_in(text,
-                 {{"parts", std::to_string(parts)},
-                  {"keys", std::to_string(kKeys)},
-                  {"heads", std::to_string(volumes[0].dims[1])},
-                  {"queries", std::to_string(q.length())},
-                  {"value_steps", std::to_string(v.steps())},
-                  {"scale", float_text(attention.scale * std::numbers::log2e)},
-                  {"plain_scale", float_text(attention.scale)},
-                  {"rows", std::to_string(rows)},
-                  {"all", keys},
-                  {"end", attention.is_causal ? "first + $rows$ < $all$ ? first + $rows$ : $all$" : keys},
-                  {"copy_values", copy_text(v, "key")},
-                  {"copy_next_keys", copy_text(k, "key + $keys$")},
-                  {"scores", scores_text(k, "scores", "x", parts, type)},
-                  {"mask", mask_text(attention, "scores", parts, kKeys, "key", true)},
-                  {"softmax", std::string(kSoftmax)},
-                  {"round", round_text("weights", "scores", parts, kKeys, type)},
-                  {"weigh", weigh_text(v, "result", "weights", parts, type)},
-                  {"statistics", attention.has_statistics ? std::string(kStatistics) : ""}});
+  return fill_in(
+      text, {{"parts", std::to_string(parts)},
+             {"keys", std::to_string(kKeys)},
+             {"heads", std::to_string(volumes[0].dims[1])},
+             {"queries", std::to_string(q.length())},
+             {"value_steps", std::to_string(v.steps())},
+             {"scale", float_text(attention.scale * std::numbers::log2e)},
+             {"plain_scale", float_text(attention.scale)},
+             {"rows", std::to_string(rows)},
+             {"all", keys},
+             {"end", attention.is_causal ? "first + $rows$ < $all$ ? first + $rows$ : $all$" : keys},
+             {"copy_values", copy_text(v, "key")},
+             {"copy_next_keys", copy_text(k, "key + $keys$")},
+             {"scores", scores_text(k, "scores", "x", parts, type)},
+             {"mask", mask_text(attention, "scores", parts, kKeys, "key", true)},
+             {"softmax", std::string(kSoftmax)},
+             {"round", round_text("weights", "scores", parts, kKeys, type)},
+             // A block's last tiles of keys may be after all queries of a warp.
+             {"if_seen", attention.is_causal && rows > kKeys ? "if (key < warp_first + 16 * $parts$) " : ""},
+             {"weigh", weigh_text(v, "result", "weights", parts, type)},
+             {"statistics", attention.has_statistics ? std::string(kStatistics) : ""}});
 }
 
 }  // namespace
