@@ -196,7 +196,7 @@ constexpr std::string_view kPerRow =
 
 // Whether the kernel needs more shared memory than it may declare.
 bool is_dynamic(const Pass& pass) {
-  constexpr std::int64_t kDeclared = 48 * 1024;
+  constexpr std::int64_t kDeclared = 49152;
   return pass.chunks() * 16 + 1024 > kDeclared;
 }
 

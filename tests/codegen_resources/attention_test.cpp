@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/codegen_resources/attention_test.cpp: the attention of gpt's programs is found for a library.
+// tests/codegen_resources/attention_test.cpp: the attention of gpt's programs is found.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 
@@ -59,6 +59,23 @@ TEST(AttentionOfGptTest, EachLayerOfTrainingIsTwoCalls) {
     }
     EXPECT_EQ(calls, 2 * 4U) << "of 4 layers";
   }
+}
+
+TEST(AttentionOfGptTest, FusedKernelsStoreNoScores) {
+  Target target;
+  target.capability = 80;
+  target.fused_attention = true;
+  std::size_t launches = 0;
+  for (const std::string& text : gpt_programs(false)) {
+    for (const program::Program& program : program::parse_and_verify(text).programs) {
+      for (const Launch& launch : generate(program, target).launches) {
+        const bool is_fused = launch.remark.starts_with("by yoke's kernels: causal");
+        EXPECT_TRUE(is_fused || !has_scores(program, launch)) << program.name << ": a kernel stores scores";
+        launches += is_fused ? 1U : 0U;
+      }
+    }
+  }
+  EXPECT_EQ(launches, 4 * (1 + 3U)) << "of 4 layers";
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ ROOMS = {
     },
     "codegen": {
         "sources": ["plugins/codegen/*.cpp"],
-        "targets": ["codegen_test", "contraction_test", "gpu_product_test"],
-        "tests": r"^(codegen_test|contraction_test|gpu_product_test)\.",
+        "targets": ["codegen_test", "contraction_test", "attention_kernel_test", "gpu_product_test"],
+        "tests": r"^(codegen_test|contraction_test|attention_kernel_test|gpu_product_test)\.",
     },
 }
