@@ -106,9 +106,12 @@ struct Pass {
   std::int64_t parts = 1;    // of a warp's rows, 16 each
   bool keeps_second = true;  // in registers; otherwise in shared memory, after the tiles
 
-  std::int64_t chunks() const {  // of shared memory
+  std::int64_t row_chunks() const {  // of shared memory
     const std::int64_t tiles = 2 * stage_chunks() + (keeps_second ? 0 : own_second.chunks());
     return std::max(own_first.chunks() + own_second.chunks(), tiles);
+  }
+  std::int64_t chunks() const {  // with two floats for each query of two tiles
+    return row_chunks() + (has_keys ? columns : 0);
   }
   std::int64_t stage_chunks() const { return first.chunks() + second.chunks(); }
   std::pair<Rows, Rows> tile(const std::string& stage) const {
@@ -197,7 +200,7 @@ constexpr std::string_view kPerRow =
 // Whether the kernel needs more shared memory than it may declare.
 bool is_dynamic(const Pass& pass) {
   constexpr std::int64_t kDeclared = 49152;
-  return pass.chunks() * 16 + 1024 > kDeclared;
+  return pass.chunks() * 16 > kDeclared;
 }
 
 // Until the loop: the memory of a block, and its factors in registers.
@@ -209,7 +212,7 @@ std::string start_text(const LibraryAttention& attention, const Pass& pass) {
               ? "  extern __shared__ yk_16_bytes rows_shared[];\n  yk_16_bytes* shared = rows_shared;\n"
               : "  YK_SHARED yk_16_bytes shared[" + std::to_string(pass.chunks()) + "];\n";
   text += "  const yk_place place = yk_place_of(shared);\n";
-  text += has_keys ? "  YK_SHARED yk_16_bytes queries[$columns$];\n" : "";
+  text += has_keys ? "  yk_16_bytes* queries = shared + " + std::to_string(pass.row_chunks()) + ";\n" : "";
   text += "  const int warp_first = first + (int)warp * (16 * $parts$);\n";
   const char* const parameters[] = {"p0", "p1", "p2", "", "p3"};
   const char* const names[] = {"q", "k", "v", "", "g"};

@@ -92,7 +92,10 @@ class Programs {
       if (name.starts_with("products") || name.starts_with("rows") || name.starts_with("fused_attention")) {
         EXPECT_EQ(used.spilled, 0) << "registers are spilled by " << line;
       }
-      EXPECT_LE(used.shared, static_cast<long>(target_.shared_bytes)) << line;
+      // Launches may use more only if the plugin allows it, which it does where the dynamic part alone is larger.
+      const bool is_allowed = kernel.dynamic_shared_bytes > target_.shared_bytes;
+      const long shared = used.shared + (is_allowed ? 0 : static_cast<long>(kernel.dynamic_shared_bytes));
+      EXPECT_LE(shared, static_cast<long>(target_.shared_bytes)) << line;
       EXPECT_EQ(used.arguments, argument_bytes_.at(kernel.name)) << line;
       lines += line;
     }
