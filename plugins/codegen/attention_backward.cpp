@@ -14,7 +14,7 @@ namespace {
 using matmul::fill_in;
 using matmul::Values;
 
-constexpr std::int64_t kPadding = 128;  // queries: the most of a block
+constexpr std::int64_t kPadding = 128;  // maximum queries per block
 
 // In the order of LibraryAttention::volumes.
 enum Number : std::size_t { kQ, kK, kV, kO, kOGradient, kQGradient, kKGradient, kVGradient };

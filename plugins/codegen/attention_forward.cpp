@@ -15,7 +15,7 @@ using matmul::fill_in;
 constexpr std::int64_t kKeys = 64;  // of a tile
 
 // A score of minus infinity must not meet another one: exp of their difference is NaN. Rows with infinity or NaN
-// become NaN. Sums fade only where a maximum has changed.
+// become NaN. Sums are rescaled only where a maximum has changed.
 constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2];
     bool fades = false;
 #pragma unroll
@@ -60,7 +60,7 @@ constexpr std::string_view kSoftmax = R"(    float fade[$parts$][2];
       }
 )";
 
-// While the scores are computed, the values arrive; while these are added up, the next keys do.
+// Values are copied while scores are computed, and the next keys while values are added up.
 constexpr std::string_view kForwardLoop = R"(
   const int end = $end$;
   for (int key = 0; key < end; key += $keys$) {

@@ -45,7 +45,7 @@ YK_DEVICE void yk_load_transposed_at(unsigned* r, yk_place at) {
 YK_DEVICE float yk_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 YK_DEVICE unsigned yk_pack_bf16(float x, float y) { unsigned r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
 YK_DEVICE unsigned yk_pack_f16(float x, float y) { unsigned r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(y), "f"(x)); return r; }
-// Whether it is true for a lane of the warp.
+// Whether x is true in any lane of the warp.
 YK_DEVICE bool yk_any(bool x) { return __any_sync(0xffffffffu, x); }
 #else
 typedef const char* yk_place;

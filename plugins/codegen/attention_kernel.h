@@ -13,7 +13,7 @@
 
 namespace yoke::codegen::attention {
 
-// Why kernels do not compute it on the target; empty: they do.
+// Why the kernels cannot compute the attention on the target; empty if they can.
 std::string kernel_fault(const LibraryAttention& attention, const Target& target);
 // Add the launches of a step that the caller has begun. `slots` are those of the volumes and the statistics.
 void launch_forward(Builder& builder, const LibraryAttention& attention, const std::vector<Slot>& slots,

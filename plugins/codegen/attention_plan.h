@@ -20,7 +20,7 @@ struct AttentionPlan {
       remarks;  // why the scores of these statements are computed
 };
 
-// What the builder's library computes of a block, or with Target::fused_attention kernels that keep no scores.
+// Finds the attention of a block that the builder's library or, with Target::fused_attention, yoke's kernels compute.
 AttentionPlan plan_attention(const Builder& builder, const program::Block& block);
 // Adds the launches.
 void launch_attention(Builder& builder, const AttentionCall& call);

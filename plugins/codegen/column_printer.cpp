@@ -101,8 +101,8 @@ void RowPrinter::load_ahead(const std::string& row) {
     }
     if (axes_.lanes > 1) {
       const std::string lanes = std::to_string(axes_.lanes);
-      printer_.line(function("load", tensor) + "(" + cache.next + " + k * " + lanes + ", " +
-                    pointer(cache.access, "b") + ", aligned, " + lanes + ");");
+      printer_.line(joined({function("load", tensor), "(", cache.next, " + k * ", lanes, ", ",
+                            pointer(cache.access, "b"), ", aligned, ", lanes, ");"}));
     } else {
       printer_.line(cache.next + "[k] = " + printer_.tensor(tensor) + "[" + element(cache.access, "b") +
                     "];");
@@ -178,15 +178,16 @@ void RowPrinter::store_parts() {
     printer_.open("if (e < " + std::to_string(vectors_) + " && (int)threadIdx.x < " +
                   std::to_string(per_row_) + ")");
     printer_.line("#pragma unroll");
-    printer_.line("for (int l = 0; l < " + lanes + "; ++l) " + parts + "[(long long)blockIdx.x * " +
-                  std::to_string(rows_.inner_count()) + " + e * " + lanes +
-                  " + l] = " + to_memory(type, column.sums + "[k * " + lanes + " + l]") + ";");
+    printer_.line(joined({"for (int l = 0; l < ", lanes, "; ++l) ", parts, "[(long long)blockIdx.x * ",
+                          std::to_string(rows_.inner_count()), " + e * ", lanes,
+                          " + l] = ", to_memory(type, joined({column.sums, "[k * ", lanes, " + l]"})), ";"}));
     printer_.close();
     printer_.close();
   }
 }
 
-// Each block folds the parts of some columns: slices of them in turn, then the slices.
+// Each block folds the parts of some columns: each thread a slice of one column's parts, then one thread per column
+// the slices.
 void RowPrinter::fold_parts() {
   if (columns_.empty()) {
     return;
@@ -208,18 +209,20 @@ void RowPrinter::fold_parts() {
     const std::string sum = printer.fresh("sum");
     const std::string shared = printer.fresh("shared");
     const std::string part = printer.scratch(type, column.parts) + "[(long long)p * " + count + " + column]";
-    printer.line(type_text + " " + sum + " = " + literal(type, neutral(*of.reduce, type)) + ";");
+    printer.line(joined({type_text, " ", sum, " = ", literal(type, neutral(*of.reduce, type)), ";"}));
     printer.open("if (column < " + count + ")");
     printer.line("#pragma unroll 8");
-    printer.line("for (int p = slice; p < " + std::to_string(blocks_) + "; p += " + step + ") " + sum +
-                 " = " + printer.applied(fold, type, {sum, from_memory(type, part)}) + ";");
+    printer.line(joined({"for (int p = slice; p < ", std::to_string(blocks_), "; p += ", step, ") ", sum,
+                         " = ", printer.applied(fold, type, {sum, from_memory(type, part)}), ";"}));
     printer.close();
-    printer.line("YK_SHARED " + type_text + " " + shared + "[" + std::to_string(slices * kColumns) + "];");
-    printer.line(shared + "[threadIdx.x] = " + sum + ";");
+    printer.line(
+        joined({"YK_SHARED ", type_text, " ", shared, "[", std::to_string(slices * kColumns), "];"}));
+    printer.line(joined({shared, "[threadIdx.x] = ", sum, ";"}));
     printer.line("YK_SYNC();");
     printer.open("if (slice == 0 && column < " + count + ")");
-    printer.line("for (int i = 1; i < " + step + "; ++i) " + sum + " = " +
-                 printer.applied(fold, type, {sum, shared + "[i * " + width + " + threadIdx.x]"}) + ";");
+    const std::string slice_sum = joined({shared, "[i * ", width, " + threadIdx.x]"});
+    printer.line(joined({"for (int i = 1; i < ", step, "; ++i) ", sum, " = ",
+                         printer.applied(fold, type, {sum, slice_sum}), ";"}));
     printer.select(of);
     const std::vector<std::string> names = codegen::split(printer, "column", rows_.inner);
     for (std::size_t i = 0; i < names.size(); ++i) {

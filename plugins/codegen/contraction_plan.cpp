@@ -60,7 +60,7 @@ std::int64_t divided_up(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-// Chooses the number of parts of each sum by a model that counts products on a GPU of so many multiprocessors.
+// Chooses the number of parts of each sum by a model that counts products on a GPU with `processors` multiprocessors.
 void split_depth(const Product& product, std::int64_t processors, Tile tile, double efficiency, double& best,
                  Tile& best_tile) {
   constexpr std::int64_t kShortestPart = 128;

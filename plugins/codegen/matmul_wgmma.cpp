@@ -59,7 +59,7 @@ std::string instruction_name(const Product& product, const Tile& tile) {
          (is_along_depth(product, true) ? "_k" : "_m") + (is_along_depth(product, false) ? "k" : "n");
 }
 
-// The matrix units read shared memory by descriptors, and run behind the threads until these wait. The CPU's
+// The matrix units read shared memory by descriptors, and run asynchronously until the threads wait. The CPU's
 // version multiplies as late as that allows, so that a tile that is replaced too early gives a wrong result.
 constexpr std::string_view kWgmmaFunctions = R"(
 struct __attribute__((aligned(1024))) yk_1024_bytes { unsigned words[256]; };

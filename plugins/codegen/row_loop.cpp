@@ -20,8 +20,8 @@ std::string RowPrinter::in_cache() const {
 std::string RowPrinter::unrolled(const Traffic& traffic) const {
   std::uint64_t registers = 0;  // of one iteration
   for (const Linear& one : traffic.loads) {
-    registers +=
-        axes_.lanes * (program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8 ? 2 : 1);
+    registers += std::uint64_t{axes_.lanes} *
+                 (program::byte_size(program_.tensors[one.touch->access.tensor].type) == 8 ? 2 : 1);
   }
   const std::uint64_t fitting =
       std::max<std::uint64_t>(registers_ / std::max<std::uint64_t>(registers, 1), 1);
@@ -250,8 +250,8 @@ void RowPrinter::finish_folds(const std::map<std::size_t, std::string>& sums) {
       shared[number] = printer_.fresh("shared");
       printer_.line("YK_SHARED " + std::string(value_type(type)) + " " + shared[number] + "[" +
                     std::to_string(per_row_ / warp_) + "];");
-      printer_.line("if (lane % " + warp + " == 0) " + shared[number] + "[lane / " + warp + "] = " + sum +
-                    ";");
+      printer_.line(
+          joined({"if (lane % ", warp, " == 0) ", shared[number], "[lane / ", warp, "] = ", sum, ";"}));
     }
   }
   if (!shared.empty()) {

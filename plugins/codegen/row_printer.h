@@ -42,7 +42,7 @@ class RowPrinter : private VectorPrinter {
   }
   // Whether each iteration of the inner loops accesses an element of its own.
   bool uses_inner_loops(const Linear& one) const;
-  // Whether all rows access the same elements, so that they are in the first cache of the GPU.
+  // Whether all rows access the same elements, so that they stay in the GPU's L1 cache.
   bool is_shared_by_rows(const Linear& one) const;
 
   void make_phases();

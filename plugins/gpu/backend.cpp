@@ -187,14 +187,15 @@ std::vector<sdk::OptionSpec> Backend::option_specs() {
           false),
       sdk::OptionSpec::flag("wgmma",
                             "Let kernels for products in bf16 and f16 use wgmma, which only devices of "
-                            "compute capability 9.0 have. No effect on others.",
+                            "compute capability 9.0 have. No effect on other devices.",
                             false),
-      sdk::OptionSpec::flag(
-          "fused_attention",
-          "Let kernels compute attention in bf16 and f16 without storing its scores, where no "
-          "library does; they round in other places than the statements. Needs compute "
-          "capability 8.0. No effect with hip.",
-          false),
+      sdk::OptionSpec::flag("fused_attention",
+                            "Let yoke's kernels compute attention in bf16 and f16 without storing scores, if "
+                            "no library computes "
+                            "it; rounding differs from that of the statements. Needs compute capability 8.0 "
+                            "or higher. No effect "
+                            "with hip.",
+                            false),
       sdk::OptionSpec::flag("tf32", "Let the library round f32 factors to tf32, which has a 10-bit mantissa.",
                             false),
   };

@@ -56,7 +56,7 @@ class Kernels {
   std::vector<std::shared_ptr<const PlannedCall>> calls_;
 };
 
-// The device with these options.
+// What the generator targets: the device with these options.
 codegen::Target target_for(const Context& context, const PlanOptions& options);
 
 // The plan of a program on a device.

@@ -75,11 +75,11 @@ std::uintptr_t HostMemory::add(std::uintptr_t address, std::uint64_t byte_count,
   if (const std::uintptr_t known = reuse(address, byte_count, first, end); known != 0) {
     return known;
   }
-  // Releases of HIP before July 2026 register memory again that another library has registered, and the end of one
-  // registration ends both.
+  // Releases of HIP before July 2026 register memory again that another library has registered, and
+  // unregistering it once ends both registrations.
   const bool is_known = vendor_.facts().dialect == codegen::Dialect::kHip && is_mapped(address, byte_count);
   if (!is_known) {
-    vendor_.forget_error();  // of the question
+    vendor_.forget_error();  // of is_mapped
   }
   const int code = is_known ? kAlreadyRegistered
                             : driver_.host_register(pointer_to(first), end - first,
@@ -129,7 +129,7 @@ std::uintptr_t HostMemory::reuse(std::uintptr_t address, std::uint64_t byte_coun
 }
 
 void HostMemory::remove(std::uintptr_t address) noexcept {
-  Range removed;  // its context ends without the locks
+  Range removed;  // before the locks, so that its context ends after them
   const std::lock_guard registering(registering_);
   std::uintptr_t first = 0;
   {

@@ -349,7 +349,7 @@ std::map<std::string, Resources> compile_for(const Target& target, const std::st
                 {"--gpu-architecture=sm_" + std::to_string(target.capability) + (target.wgmma ? "a" : ""),
                  "--fmad=false", "--std=c++17", "--ptxas-options=-v"});
     if (compiled.log.find("(C75") != std::string::npos) {
-      throw std::runtime_error("wgmma waits more often than the kernel asks: " + compiled.log);
+      throw std::runtime_error("the compiler added waits to wgmma: " + compiled.log);
     }
     std::map<std::string, Resources> resources = from_log(compiled.log);
     read_cubin(compiled.code, resources);

@@ -250,7 +250,7 @@ int run(int argc, char** argv) {
       "option", po::value<std::vector<std::string>>()->default_value({}, ""),
       "option of the device, name=value")("only", po::value<std::string>()->default_value(""),
                                           "run the cases whose names contain this text")(
-      "first", po::value<std::size_t>()->default_value(0), "leave out this many cases")(
+      "first", po::value<std::size_t>()->default_value(0), "skip this many cases at the start")(
       "small", "tiny sizes, to test the benchmark itself; the figures mean nothing")(
       "json", "print JSON: a line for each case, then one for the device");
   po::variables_map given;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/bench/gpu/kernel_times.cpp: stands before the CUDA driver and times each kernel that the plugin cuda launches.
+// tests/bench/gpu/kernel_times.cpp: intercepts calls of the CUDA driver and times each kernel that the plugin cuda launches.
 //
 // YOKE_CUDA_LIBRARY=libkernel_times.so YOKE_KERNEL_TIMES=FILE yoke train --backend cuda --option graphs=off
 // writes a line of JSON for each kernel and grid. Functions that are not defined here are found in libcuda.so.1, which
@@ -51,7 +51,7 @@ struct Pending {
 struct Times {
   std::mutex mutex;
   std::vector<Kernel> kernels;             // those of unloaded modules too
-  std::map<void*, std::size_t> functions;  // the kernel that a function is now
+  std::map<void*, std::size_t> functions;  // index into `kernels`; handles may be reused
   std::map<Key, Total> totals;
   std::vector<Pending> pending;
 };

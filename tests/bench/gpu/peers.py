@@ -103,7 +103,7 @@ print(15 * batch * context / (time.perf_counter() - start))
 
 
 def stop(process, first=signal.SIGKILL):
-    """Ends a process that leads a session, and its children. `first` lets it report before it is killed."""
+    """Ends the group of processes that the process leads. `first` lets it report before it is killed."""
     for number, seconds in ((first, 10), (signal.SIGKILL, 10)):
         try:
             os.killpg(process.pid, number)
@@ -130,7 +130,7 @@ class Peer:
         return self.ready.exists()
 
     def measure(self, deadline):
-        """The figure, or None and why there is none."""
+        """The figure, or None and the reason."""
         if not self.ready.exists():
             seconds = time.monotonic() - self.start
             ended = self.process.poll() is not None

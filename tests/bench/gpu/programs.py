@@ -12,7 +12,7 @@ import tempfile
 FILES = ["bin/yoke", "bin/gpu_bench", "bin/yoke-conformance", "lib/libyoke.so.0", "lib/yoke/libyoke_backend_cc.so",
          "lib/yoke/libyoke_backend_cuda.so", "lib/yoke/libyoke_backend_hip.so", "libexec/yoke/yoke-probe",
          "tests/hip_on_cuda/libamdhip64.so.6", "tests/bench/libkernel_times.so"]
-# The target has its own: its driver, and what must fit its other libraries and be at least as new as here.
+# The target has its own: its driver, and what must match its other libraries and be at least as new as here.
 OF_THE_TARGET = re.compile(r"lib(cuda|c|m|dl|rt|pthread|stdc\+\+|gcc_s)\.so")
 
 

@@ -67,7 +67,7 @@ class Run:
         self.deadline = 0
 
     def command(self, words, environment=None):
-        """Like subprocess.run. At the end of the step's time the command may report, and is then killed."""
+        """Like subprocess.run. When the step's time is up, SIGINT lets the command report before it is killed."""
         words = [str(word) for word in words]
         start = time.monotonic()
         if start >= self.deadline:
@@ -159,7 +159,7 @@ def start_peers(run):
 
 
 def train(run, backend, words, environment=None):
-    """The report of a training run, or None and why there is none."""
+    """The report of a training run, or None and the reason."""
     done = run.command([run.yoke, "train", "--backend", backend, "--shards", "1", "--json", *words], environment)
     try:
         return json.loads(done.stdout.strip().splitlines()[-1]) if done.returncode == 0 else None, last_line(done)
@@ -294,7 +294,7 @@ def compare_with_shim(run):
 
 
 def steps_of(options):
-    """The steps, and the seconds of 8 minutes by which each must end: what a step leaves is for those after it. PyTorch
+    """The steps, and the seconds of 8 minutes by which each must end: later steps may use the time that a step leaves. PyTorch
     prepares while steps run that time nothing."""
     backend, count = options.backend, options.programs
     steps = [("timings", 80, timings), ("start PyTorch", 100, start_peers), ("parity", 120, lambda run: parity(run, backend)),
@@ -351,7 +351,7 @@ def main():
     parser.add_argument("--programs", type=int, default=300, help="random programs of the conformance kit; default 300")
     parser.add_argument("--minutes", type=float, default=8, help="time limit of all measurements; default 8")
     parser.add_argument("--step", action="append", metavar="TEXT", help="run only steps whose names contain TEXT, such as timings, "
-                        "parity, sanitizer, kit, kernels, shim; for MNIST and GPT beside PyTorch also --step PyTorch; may be repeated")
+                        "parity, sanitizer, kit, kernels, shim; to compare MNIST and GPT with PyTorch, add --step PyTorch; may be repeated")
     parser.add_argument("--small", action="store_true", help="tiny sizes, to test the command itself; the figures mean nothing")
     options = parser.parse_args()
     if options.pack:

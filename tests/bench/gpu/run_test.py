@@ -47,7 +47,7 @@ class Case(unittest.TestCase):
 
 
 class StepsTest(Case):
-    def test_a_step_that_fails_or_lasts_too_long_leaves_the_others(self):
+    def test_steps_run_after_one_fails_or_times_out(self):
         seen = []
 
         def fail(run):
@@ -76,7 +76,7 @@ class StepsTest(Case):
         self.assertEqual([step["name"] for step in self.results()["steps"]], ["conformance kit"])
 
 
-    def test_what_runs_is_stopped_when_the_command_is_ended(self):
+    def test_sigterm_stops_running_programs(self):
         for name in ("nvidia-smi", "python3"):
             write_program(self.folder / "tools" / name, "echo A GPU")
         write_program(self.folder / "bin" / "gpu_bench", f"echo $$ > {self.folder}/pid; exec sleep 60")

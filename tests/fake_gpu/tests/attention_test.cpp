@@ -78,7 +78,7 @@ TEST(AttentionTest, LibraryComputesAttentionAndGradientsWithinTheRoundingOf16Bit
   }
 }
 
-TEST(AttentionTest, FusedKernelsComputeTheSameWithinTheRoundingOf16Bits) {
+TEST(AttentionTest, FusedKernelsMatchWithinTheRoundingOf16Bits) {
   for (const Shape& shape : kShapes) {
     expect_ok([&] { return fault_of(fused(), shape, remark_of(shape, kKernels)); });
   }
@@ -126,7 +126,7 @@ TEST(AttentionTest, FusedKernelsLeaveOtherDevicesAndHeadsToStatements) {
 }
 
 // No scores: the statistics, and two floats for each of 128 queries of a head.
-TEST(AttentionTest, WorkspaceOfFusedKernelsIsThatOfTheStatistics) {
+TEST(AttentionTest, FusedKernelsNeedWorkspaceOnlyForStatistics) {
   expect_ok([]() -> std::string {
     const std::string body = body_of({.queries = 100, .keys = 200});
     const std::uint64_t bytes = Bound(fused(), Product{"attention", body.c_str(), ""}).workspace_byte_count();

@@ -105,7 +105,7 @@ TEST(ContextTest, ThreadsWithoutAContextWait) {
 }
 
 // A driver ends the registrations of a context with the context.
-TEST(ContextTest, RegistrationOutlivesTheOtherUsesOfTheDeviceThatMadeIt) {
+TEST(ContextTest, RegistrationKeepsItsContext) {
   expect_ok([]() -> std::string {
     const auto all = machine("2");
     std::vector<std::byte> bytes(4096);

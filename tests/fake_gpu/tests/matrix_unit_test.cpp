@@ -73,7 +73,7 @@ TEST(MatrixUnitTest, Cdna1MultipliesHalves) {
   expect_unit(true, "FAKE_GPU_ARCHITECTURE", "gfx908", "__builtin_amdgcn_mfma");
 }
 
-// So many blocks that the tiles of wgmma are the best ones.
+// Enough blocks for the tiles of wgmma to be the best choice.
 void expect_wgmma(const char* capability, bool is_used) {
   expect_ok([&]() -> std::string {
     constexpr Product kMany = {
@@ -86,7 +86,10 @@ void expect_wgmma(const char* capability, bool is_used) {
     const std::string source =
         plan_for(*machine_of(setup)->context(0), case_of(kMany).program, setup.plan()).source;
     const bool found = source.find("wgmma") != std::string::npos;
-    return (found == is_used ? "" : "wgmma is or is not used\n") + fault_of(setup, kMany, "");
+    return (found == is_used ? ""
+            : found          ? "wgmma is used\n"
+                             : "wgmma is not used\n") +
+           fault_of(setup, kMany, "");
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/unit/codegen/attention_kernel_test.cpp: attention by yoke's own kernels, on the CPU, beside exact results.
+// tests/unit/codegen/attention_kernel_test.cpp: attention by yoke's own kernels, on the CPU, compared with exact results.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 

@@ -114,7 +114,7 @@ inline void fiber_main() {
   block.all.release_if_complete();
 }
 
-// Lets each thread of a warp run until it waits. Returns whether one of them came further.
+// Lets each thread of a warp run until it waits. Returns whether one of them made progress.
 inline bool run_warp(unsigned first, unsigned threads) {
   block.progress = false;
   for (unsigned i = first; i < first + kWarp && i < threads; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/unit/codegen/wgmma_test.cpp: products by wgmma, on the CPU's version of its descriptors and queue,
-// beside the reference executor.
+// compared with the reference executor.
 #include <gtest/gtest.h>
 #include <yoke/program/text.h>
 

@@ -85,7 +85,7 @@ TEST(YOKE_COMM_TEST, ErrorsHaveTheNamesOfTheHeader) {
 }
 
 // Releases accept shorter configurations of earlier releases, whose fields have the same offsets.
-TEST(YOKE_COMM_TEST, ConfigurationIsTheBeginningOfTheHeaders) {
+TEST(YOKE_COMM_TEST, ConfigurationIsAPrefixOfTheHeaders) {
   EXPECT_EQ(offsetof(CommConfig, size), offsetof(ncclConfig_t, size));
   EXPECT_EQ(offsetof(CommConfig, magic), offsetof(ncclConfig_t, magic));
   EXPECT_EQ(offsetof(CommConfig, version), offsetof(ncclConfig_t, version));
