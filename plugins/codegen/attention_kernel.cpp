@@ -293,16 +293,16 @@ std::string round_text(const std::string& weights, const std::string& sums, std:
 
 std::string mask_text(const LibraryAttention& attention, const std::string& sums, std::int64_t parts,
                       std::int64_t columns, const std::string& column, bool rows_are_queries) {
-  const auto keys = static_cast<std::int64_t>(attention.volumes[1].dims[2]);
+  const auto length = static_cast<std::int64_t>(attention.volumes[rows_are_queries ? 1 : 0].dims[2]);
   std::string some;
   std::string hidden;
   if (attention.is_causal) {
     some = rows_are_queries ? "$column$ + $last$ > warp_first" : "$column$ < warp_first + $rows$ - 1";
     hidden = rows_are_queries ? "column > row" : "row > column";
   }
-  if (rows_are_queries && keys % columns != 0) {
-    some += (some.empty() ? "" : " || ") + std::string("$column$ + $last$ >= $keys$");
-    hidden += (hidden.empty() ? "" : " || ") + std::string("column >= $keys$");
+  if (length % columns != 0) {
+    some += (some.empty() ? "" : " || ") + std::string("$column$ + $last$ >= $length$");
+    hidden += (hidden.empty() ? "" : " || ") + std::string("column >= $length$");
   }
   if (some.empty()) {
     return "";
@@ -327,7 +327,7 @@ std::string mask_text(const LibraryAttention& attention, const std::string& sums
                   {"columns", text_of(columns)},
                   {"last", text_of(columns - 1)},
                   {"column", column},
-                  {"keys", text_of(keys)},
+                  {"length", text_of(length)},
                   {"sums", sums}});
 }
 

@@ -72,7 +72,7 @@ std::string weigh_text(const Rows& rows, const std::string& sums, const std::str
 // Rounds sums[part][column / 8] to factors in registers: the lanes of sums and of factors hold the same elements.
 std::string round_text(const std::string& weights, const std::string& sums, std::int64_t parts,
                        std::int64_t columns, const std::string& type);
-// Hides scores whose key is out of range or after the query. Rows of the block are queries, or keys.
+// Hides scores whose column is out of range, or whose key is after the query. Rows of the block are queries, or keys.
 std::string mask_text(const LibraryAttention& attention, const std::string& sums, std::int64_t parts,
                       std::int64_t columns, const std::string& column, bool rows_are_queries);
 // Stores sums[part] times `factor`, which may use i (the part) and r (0: the lane's first row of two), as the

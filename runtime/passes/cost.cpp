@@ -161,7 +161,7 @@ Cost cost_of(const Program& program, const Statement& statement) {
                                 program::byte_size(program.tensors[statement.target.tensor].type);
     return !in_order ? Cost::kWork : is_widened ? Cost::kWidened : Cost::kCheap;
   }
-  return in_order ? Cost::kCopy : Cost::kMoved;
+  return !copied ? Cost::kReshape : in_order ? Cost::kCopy : Cost::kMoved;
 }
 
 bool reads_each_once(const Access& access, const Statement& statement) {

@@ -13,6 +13,8 @@ enum class Cost {
   kFree,
   // Equal to it: a read of another tensor in the same memory order.
   kCopy,
+  // Equal to it, with the same row-major number of each element: indices may have several loops.
+  kReshape,
   // A read of fewer bytes and a cast: every consumer then reads fewer, but a contraction would have another type.
   kWidened,
   // A read in a different memory order: acceptable in a contraction, elsewhere once per element.

@@ -28,6 +28,20 @@ bool may_hold(const Graph& graph, std::uint32_t from, std::uint32_t to, Place j)
          !graph.is_touched(to, first + 1, j);
 }
 
+// Whether each index of the statement's reads of the tensor has at most one loop with several iterations. Convolutions
+// are recognized by indices with two, which a reshape would mix with others.
+bool has_simple_reads(const Expr& expr, const Statement& statement, std::uint32_t tensor) {
+  const auto is_simple = [&](const Index& index) {
+    return std::count_if(index.affine.terms.begin(), index.affine.terms.end(), [&](const Affine::Term& term) {
+             return !term.is_symbol && statement.loops[term.id].extent > 1;
+           }) <= 1;
+  };
+  return (expr.op != Op::kRead || expr.access.tensor != tensor ||
+          std::all_of(expr.access.indices.begin(), expr.access.indices.end(), is_simple)) &&
+         std::all_of(expr.args.begin(), expr.args.end(),
+                     [&](const Expr& arg) { return has_simple_reads(arg, statement, tensor); });
+}
+
 // Statement j with the value of producer i in place of its temporary; nothing if that costs more. `is_once`:
 // the readers together compute each element at most once.
 std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost cost, bool is_once) {
@@ -38,8 +52,11 @@ std::optional<Statement> fused_into(const Graph& graph, Place i, Place j, Cost c
   const bool contraction = is_contraction(graph.at(j));
   const bool repeats = result->sites > 1 || !result->each_once;
   const bool enters_block = !graph.are_together(i, j);
-  const bool allowed = enters_block           ? cost == Cost::kFree && !contraction
-                       : contraction          ? cost == Cost::kCopy || cost == Cost::kMoved
+  const bool allowed = enters_block ? cost == Cost::kFree && !contraction
+                       : contraction
+                           ? cost == Cost::kCopy || cost == Cost::kMoved ||
+                                 (cost == Cost::kReshape &&
+                                  has_simple_reads(graph.at(j).value, graph.at(j), graph.at(i).target.tensor))
                        : cost == Cost::kWork  ? !repeats
                        : cost == Cost::kLight ? result->each_once
                        : cost == Cost::kMoved ? !repeats && is_once
@@ -63,6 +80,15 @@ bool copy_parts(const Graph& graph, Place i, const Places& readers) {
   return copied <= graph.target_of(i).element_count();
 }
 
+// Whether the tensors that the producer reads have more bytes than its temporary.
+bool reads_more_bytes(const Graph& graph, Place i) {
+  std::uint64_t bytes = 0;
+  for (const std::uint32_t tensor : tensors_read(graph.at(i))) {
+    bytes += graph.program().tensors[tensor].byte_count();
+  }
+  return bytes > graph.target_of(i).byte_count();
+}
+
 bool fuse_producer(Graph& graph, Place i) {
   if (!is_producer(graph, i)) {
     return false;
@@ -71,7 +97,8 @@ bool fuse_producer(Graph& graph, Place i) {
   const Places& readers = graph.readers(graph.at(i).target.tensor);
   const bool is_once = readers.size() == 1 || copy_parts(graph, i, readers);
   if (readers.empty() || (!is_once && (cost == Cost::kCheap || cost == Cost::kWork)) ||
-      (!is_once && cost == Cost::kLight && !inputs_live_until(graph, i, readers.back()))) {
+      (!is_once && (cost == Cost::kLight || (cost == Cost::kWidened && reads_more_bytes(graph, i))) &&
+       !inputs_live_until(graph, i, readers.back()))) {
     return false;
   }
   std::vector<std::pair<Place, Statement>> fused;

@@ -177,6 +177,25 @@ TEST(AttentionKernelTest, GradientsOfInfinityAreNanWhereTheStatementsHaveThem) {
   EXPECT_EQ(result_of(one, start), expected);
 }
 
+// Rows that fill the last part of the queries are 0: an infinite key must not meet them.
+TEST(AttentionKernelTest, KeyThatNoQuerySeesForItsInfinityHasNoGradient) {
+  SKIP_WITHOUT_COMPILER();
+  constexpr std::uint16_t kMinusOne = 0xbf80;
+  const AttentionShape shape = {.batch = 1, .heads = 1, .queries = 70, .keys = 70, .is_causal = false};
+  const conformance::Case one = attention_case(body_of(shape));
+  conformance::Contents start = conformance::initial_arguments(one);
+  for (std::size_t i = 0; i < start[4].size() / 2; ++i) {
+    set(start, 4, i, kMinusOne);
+  }
+  set(start, 5, index_of(shape, 5, 0, 3, 16), kInfinity);
+  const conformance::Contents result = result_of(one, start);
+  for (int element = 0; element < 16; ++element) {
+    const std::size_t at = index_of(shape, 5, 0, element, 16);
+    EXPECT_EQ(bits_of(result, 2, at) & 0x7fffU, 0U) << "dk";
+    EXPECT_EQ(bits_of(result, 3, at) & 0x7fffU, 0U) << "dv";
+  }
+}
+
 // Query, key and value are parts of one tensor, as the tensor frontend has them.
 TEST(AttentionKernelTest, OperandsMayBePartsOfATensor) {
   SKIP_WITHOUT_COMPILER();

@@ -68,11 +68,22 @@ TEST(FuseRefuses, StridedCopiesAndCastsWithSeveralReaders) {
   expect_turns(fuse, "arg x : u8[4, 8] in; arg y : f32[4, 8] out; arg z : f32[4, 8] out",
                "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; z[i, j] = exp(t[i, j])",
                "y[i, j] = f32(x[i, j]) + 1.0; z[i, j] = exp(f32(x[i, j]))");
+  // x is larger than t, and not needed anymore.
+  expect_keeps(fuse, "arg a : bf16[64, 8] in; arg y : f32[8] out; arg z : f32[8] out; arg u : f32[8] out",
+               "temp x : bf16[64, 8]; temp t : f32[8]; x[i, j] = exp(a[i, j]); t[j] = f32(x[0, j]); "
+               "u[j] = sum[i] f32(x[i, j]); y[j] = t[j] + 1.0; z[j] = exp(t[j])");
   // The product would have factors of another type.
   expect_keeps(fuse,
                "arg x : bf16[4, 8] in; arg w : f32[8, 4] in; arg y : f32[4, 8] out; arg z : f32[4, 4] out",
                "temp t : f32[4, 8]; t[i, j] = f32(x[i, j]); y[i, j] = t[i, j] + 1.0; "
                "z[i, j] = sum[k] t[i, k] * w[k, j]");
+}
+
+// Backends recognize a convolution by the two loops in an index of the image.
+TEST(FuseRefuses, ReshapeOfAnImageInAConvolution) {
+  expect_keeps(fuse, "arg x : f32[2, 96] in; arg f : f32[5, 3, 3, 4] in; arg y : f32[2, 4, 2, 5] out",
+               "temp t : f32[2, 6, 4, 4]; t[n, h, w, c] = x[n, 16*h + 4*w + c]; "
+               "y[n, h, w, o] = sum[i, j, c] t[n, h + i, w + j, c] * f[o, i, j, c]");
 }
 
 TEST(FuseRefuses, ToComputeAnElementForEachReader) {
