@@ -36,7 +36,7 @@ def pack(build, archive):
 
 def unpack(archive, folder):
     with tarfile.open(archive) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))  # Python 3.11.4
 
 
 def pip_folders(pythons):
