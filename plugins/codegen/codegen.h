@@ -176,10 +176,11 @@ struct Launch {
 };
 
 struct Kernel {
-  std::string name;                        // extern "C"
-  std::uint32_t threads = 1;               // per block, all along x
-  std::uint32_t dynamic_shared_bytes = 0;  // may be more than Target::shared_bytes with wgmma
-  std::uint32_t statement = 0;             // the first statement that it was generated for, for messages
+  std::string name;           // extern "C"
+  std::uint32_t threads = 1;  // per block, all along x
+  // Shared memory beside what it declares. If there is any, both may be more than Target::shared_bytes.
+  std::uint32_t dynamic_shared_bytes = 0;
+  std::uint32_t statement = 0;  // the first statement that it was generated for, for messages
 };
 
 // Consecutive launches that run once, or once for each value of a repeat variable.

@@ -259,7 +259,7 @@ Kernels::Kernels(std::shared_ptr<Context> context, const program::Program& progr
     for (const codegen::Kernel& kernel : plan_.kernels) {
       context_->call(context_->driver().module_function, &functions_.emplace_back(), module_,
                      kernel.name.c_str());
-      if (kernel.dynamic_shared_bytes > target.shared_bytes) {
+      if (kernel.dynamic_shared_bytes != 0) {
         context_->check("allowing dynamic shared memory",
                         context_->vendor().allow_shared(functions_.back(), kernel.dynamic_shared_bytes));
       }

@@ -296,8 +296,9 @@ class Vendor {
   virtual CodeRequest code_request(const codegen::Target& target) const = 0;
   // The portable code of a compiled program. Returns an error number of the compiler.
   virtual int portable_code(void*, std::string&) const { return kNotSupported; }
-  // Lets launches of a kernel of the current context use this much dynamic shared memory.
-  virtual int allow_shared(void*, std::uint32_t) const { return kNotSupported; }
+  // Lets launches of a kernel of the current context use this much dynamic shared memory, even if it is more than
+  // target.shared_bytes together with what the kernel declares. HIP needs no permission.
+  virtual int allow_shared(void*, std::uint32_t) const { return 0; }
   // Calls call.function(call.user) when all earlier work of the stream is done; reads `call` then. Even if
   // the result is a sticky error, which can be that of earlier work, the driver may have queued the call.
   virtual int launch_host(void* stream, HostCall& call) const = 0;

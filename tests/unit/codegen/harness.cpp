@@ -122,6 +122,22 @@ conformance::Case case_of(std::string_view text) {
   return one;
 }
 
+std::string program_text(const std::string& body) {
+  return "yoke.program 1\nprogram p(symbol s in 0..9 step 4) {\n" + body + "}\n";
+}
+
+void check_texts(std::span<const Text> texts, const Target& target, std::string_view sign) {
+  std::vector<conformance::Case> cases;
+  for (const Text& text : texts) {
+    cases.push_back(case_of(program_text(text.body)));
+    const std::string source = generate(cases.back().program, target).source;
+    for (const std::string_view wanted : {sign, std::string_view(text.sign)}) {
+      EXPECT_NE(source.find(wanted), std::string::npos) << text.name << " does not use " << wanted;
+    }
+  }
+  check_cases(cases, target);
+}
+
 std::string launches_of(std::string_view text) {
   const program::Program program = program::parse_and_verify(text).programs.at(0);
   const Plan plan = generate(program, Target{});

@@ -32,6 +32,16 @@ std::vector<conformance::Contents> results_of(std::span<const conformance::Case>
 // A case with a program `p` and uniform arguments.
 conformance::Case case_of(std::string_view text);
 
+// A program `p` with a symbol s in 0..9 step 4.
+std::string program_text(const std::string& body);
+struct Text {
+  const char* name;
+  const char* body;
+  const char* sign = "";  // what the source of its kernels contains
+};
+// Checks cases of these programs, as above. All sources also contain `sign`.
+void check_texts(std::span<const Text> texts, const Target& target, std::string_view sign = "");
+
 // The launches of a program, one line each.
 std::string launches_of(std::string_view text);
 

@@ -64,6 +64,15 @@ class ValidateErrors : public LayersTest {
     EXPECT_EQ(streams->event_query(event, &out, error()), YOKE_STATUS_OK);
   }
 
+  // The plugin keeps host callbacks until the test calls them.
+  void queue_host_callbacks() {
+    queued_.clear();
+    control->stream.stream_host_callback = [](auto, auto callback, void* user, auto) {
+      queued_.emplace_back(callback, user);
+      return YOKE_STATUS_OK;
+    };
+  }
+
   static inline std::vector<std::pair<yoke_host_callback_fn, void*>> queued_;
 
  private:
@@ -323,11 +332,7 @@ TEST_F(ValidateErrors, OnlySourcesUnderATargetMayChange) {
 }
 
 TEST_F(ValidateErrors, ManyPendingHostCallbacksAreCalled) {
-  queued_.clear();
-  control->stream.stream_host_callback = [](auto, auto callback, void* user, auto) {
-    queued_.emplace_back(callback, user);
-    return YOKE_STATUS_OK;
-  };
+  queue_host_callbacks();
   enter();
   auto* const stream = make_stream();
   const auto count = [](void* user, std::int32_t) { ++*static_cast<int*>(user); };
@@ -344,12 +349,7 @@ TEST_F(ValidateErrors, ManyPendingHostCallbacksAreCalled) {
 }
 
 TEST_F(ValidateErrors, LateSecondHostCallbackIsReported) {
-  auto& queued = queued_;
-  queued.clear();
-  control->stream.stream_host_callback = [](auto, auto callback, void* user, auto) {
-    queued_.emplace_back(callback, user);
-    return YOKE_STATUS_OK;
-  };
+  queue_host_callbacks();
   enter();
   auto* const stream = make_stream();
   const auto count = [](void* user, std::int32_t) { ++*static_cast<int*>(user); };
@@ -357,13 +357,13 @@ TEST_F(ValidateErrors, LateSecondHostCallbackIsReported) {
   for (int i = 0; i < 3; ++i) {
     streams->stream_host_callback(stream, count, &counts[i], error());
     if (i < 2) {
-      queued.back().first(queued.back().second, YOKE_STATUS_OK);
+      queued_.back().first(queued_.back().second, YOKE_STATUS_OK);
     }
   }
-  queued[0].first(queued[0].second, YOKE_STATUS_OK);
+  queued_[0].first(queued_[0].second, YOKE_STATUS_OK);
   EXPECT_THAT(new_found(), ElementsAre("58 plugin stream_host_callback"));
   EXPECT_THAT(counts, ElementsAre(1, 1, 0));
-  queued[2].first(queued[2].second, YOKE_STATUS_OK);
+  queued_[2].first(queued_[2].second, YOKE_STATUS_OK);
   EXPECT_EQ(counts[2], 1);
   wait(stream);
   EXPECT_THAT(new_found(), IsEmpty());
